@@ -11,7 +11,6 @@ mod options;
 mod security;
 mod state;
 mod sync;
-mod version_profile;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};

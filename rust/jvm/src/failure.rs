@@ -52,3 +52,8 @@ impl From<ClientError> for Failure {
         Error::from(error).into()
     }
 }
+
+/// Returns the error for a batch that does not have the columns that were planned.
+pub(crate) fn wrong_column(name: &str) -> Failure {
+    Failure::state(format!("the batch has no column {name} of the type that Spark expects"))
+}

@@ -16,8 +16,7 @@ use samsarrow_values::path::{names, part};
 use samsarrow_values::writer_schemas::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
 
-use crate::column_layout::wrong_column;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::MAX_GRANT;
 use crate::range::Range;
 

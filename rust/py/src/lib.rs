@@ -16,7 +16,6 @@ mod registry;
 mod segment;
 mod spark;
 mod testing;
-mod testing_security;
 mod text_writer;
 mod token_provider;
 mod value_options;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use samsarrow_client::config::Kind;
 
 use crate::kafka::spec;
-use crate::option_values::RawOptions;
 use crate::tokens::{Token, is_login};
 
 /// Adaptation of the options to one process.
@@ -47,16 +46,12 @@ impl LocalOptions {
     }
 }
 
-/// Returns the names of the login options, which tasks with a delegation token must not get.
-pub(crate) fn login_options(options: &RawOptions) -> Vec<&str> {
-    options.keys().map(String::as_str).filter(|name| is_login(name)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use samsarrow_client::config::Secret;
 
     use super::*;
+    use crate::tokens::login_options;
 
     fn raw(options: &[(&str, &str)]) -> BTreeMap<String, String> {
         options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

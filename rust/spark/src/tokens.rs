@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::kafka::{KafkaOptions, check_files, client_options, kafka_name, kafka_options};
-use crate::local_options::login_options;
 use crate::option_values::{RawOptions, boolean, get, quoted};
 
 const MECHANISMS: [&str; 2] = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
@@ -49,6 +48,11 @@ impl Token {
         );
         [("kafka.sasl.mechanism".to_owned(), self.mechanism.clone()), ("kafka.sasl.jaas.config".to_owned(), jaas)]
     }
+}
+
+/// Returns the names of the login options, which tasks with a delegation token must not get.
+pub(crate) fn login_options(options: &RawOptions) -> Vec<&str> {
+    options.keys().map(String::as_str).filter(|name| is_login(name)).collect()
 }
 
 /// Returns true if this is a login option.

@@ -7,8 +7,10 @@ use samsarrow_wire::messages::api_versions::{
 use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
 
 use super::{Call, Handler, Outcome, SUPPORTED_APIS};
-use crate::broker::LAST_TRANSACTION_VERSION;
 use crate::sync::lock;
+
+/// Highest supported level of the feature `transaction.version`.
+pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
 pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
 /// First version whose clients accept a feature range that begins at level 0.

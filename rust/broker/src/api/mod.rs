@@ -7,7 +7,7 @@ mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod alter_share_group_offsets;
 mod alter_user_scram_credentials;
-mod api_versions;
+pub(crate) mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod create_acls;
@@ -65,6 +65,7 @@ mod streams_group_describe;
 mod sync_group;
 mod txn_offset_commit;
 mod update_features;
+pub(crate) mod version_profile;
 mod write_txn_markers;
 
 use std::future::Future;
@@ -82,7 +83,7 @@ use crate::security::{Session, Stream};
 use crate::state::State;
 use crate::state::acls_and_users::Principal;
 use crate::sync::lock;
-use crate::version_profile::Profile;
+use version_profile::Profile;
 
 /// Authorized operations on a group, as a bit set: read (3), delete (6), describe (8), describe configs (10), alter
 /// configs (11).

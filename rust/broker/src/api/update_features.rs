@@ -4,9 +4,9 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::UpdateFeaturesRequest;
 use samsarrow_wire::messages::update_features::{FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesResponse};
 
+use super::api_versions::LAST_TRANSACTION_VERSION;
 use super::api_versions::TRANSACTION_VERSION;
 use super::{Call, Handler, Outcome};
-use crate::broker::LAST_TRANSACTION_VERSION;
 use crate::state::topic_creation::Rejection;
 
 const UPGRADE: i8 = 1;

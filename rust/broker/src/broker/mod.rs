@@ -16,6 +16,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::api::SUPPORTED_APIS;
+use crate::api::api_versions::LAST_TRANSACTION_VERSION;
+use crate::api::version_profile;
 use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
@@ -25,7 +27,6 @@ use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
 use crate::state::topic_creation::NewTopic;
 use crate::sync::lock;
-use crate::version_profile;
 
 /// Lifecycle of a node. A stopped node keeps its port bound so that no other process takes it.
 #[derive(Debug)]
@@ -44,9 +45,6 @@ pub struct Broker {
     /// Timer tasks of groups and transactions; they end with the broker.
     clock: Mutex<JoinSet<()>>,
 }
-
-/// Highest supported level of the feature `transaction.version`.
-pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
 fn invalid(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason.into())

@@ -18,10 +18,10 @@ use samsarrow_values::Part;
 use tokio::task::JoinHandle;
 
 use crate::clients::{Shared, evict_oldest};
-use crate::column_layout::{ColumnLayout, wrong_column};
+use crate::column_layout::ColumnLayout;
 use crate::consumer_pool::{ConsumerKind, Lease, close};
 use crate::deferred_free::free_later;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::BUDGET;
 use crate::range::Range;
 use crate::runtime::runtime;

@@ -7,7 +7,7 @@ use samsarrow_wire::frame::RequestHeader;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::releases::Release;
 
-use crate::api::SUPPORTED_APIS;
+use super::SUPPORTED_APIS;
 use crate::options::{BrokerOptions, GroupOptions};
 use crate::security::Mechanism;
 

@@ -13,8 +13,8 @@ use arrow_buffer::{ArrowNativeType, Buffer};
 use arrow_schema::{DataType, TimeUnit};
 use samsarrow_spark::typed::SparkType;
 
-use crate::column_layout::{DATA, OFFSETS, Retained, Slots, VALIDITY, address, slots, wrong_column};
-use crate::failure::{Failure, Result};
+use super::{DATA, OFFSETS, Retained, Slots, VALIDITY, address, slots};
+use crate::failure::{Failure, Result, wrong_column};
 
 /// Slot with the number of values of a nested vector.
 const LENGTH: usize = 3;
@@ -165,5 +165,5 @@ fn micros<T: ArrowPrimitiveType<Native = i64>>(
 }
 
 #[cfg(test)]
-#[path = "nested_layout_tests.rs"]
+#[path = "nested_tests.rs"]
 mod tests;

@@ -1,5 +1,7 @@
 //! The embedded broker of `samsarrow._core`.
 
+mod security;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-use crate::testing_security::{Altered, Security};
+use security::{Altered, Security};
 
 /// See `samsarrow.testing.Broker`.
 #[pyclass(frozen, module = "samsarrow._core")]

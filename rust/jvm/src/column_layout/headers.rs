@@ -4,8 +4,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use crate::column_layout::{Retained, Slots, address, slots, wrong_column};
-use crate::failure::Result;
+use super::{Retained, Slots, address, slots};
+use crate::failure::{Result, wrong_column};
 
 /// Returns the slots of `array`. A record without headers has a null list, as with Spark's own connector.
 pub(crate) fn headers(array: &ArrayRef, retained: &mut Retained) -> Result<Slots> {

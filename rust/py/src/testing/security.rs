@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use samsarrow_broker::{Alteration, ClientAuth, Mechanism, Protocol, Replacement, SecurityOptions};
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::testing::{by_name, duration, error_named, to_py, value_error};
+use super::{by_name, duration, error_named, to_py, value_error};
 
 /// Security arguments of `Broker`.
 #[derive(FromPyObject)]

@@ -1,6 +1,9 @@
 //! Layout of the columns of a batch, as 64-bit slots that Java's vectors read. This module only computes addresses of
 //! memory that the layout retains, and never dereferences them.
 
+mod headers;
+mod nested;
+
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -10,11 +13,12 @@ use arrow_buffer::{Buffer, NullBuffer};
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::columns::{Column, OutputColumn};
 
-use crate::failure::{Failure, Result};
-use crate::header_layout::headers;
+use crate::failure::{Failure, Result, wrong_column};
 use crate::leak_counters::TrackedMemory;
-use crate::nested_layout::nested;
 use crate::value_decoding::DecodedColumn;
+
+use headers::headers;
+use nested::nested;
 
 /// Slots before those of the vectors: number of rows, number of vectors, and unused ones.
 pub const HEAD: usize = 8;
@@ -219,8 +223,4 @@ fn array(batch: &RecordBatch, name: &str, retained: &mut Retained) -> Result<Arr
     let array = batch.column_by_name(name).ok_or_else(|| wrong_column(name))?;
     retained.arrays.push(Arc::clone(array));
     Ok(Arc::clone(array))
-}
-
-pub(crate) fn wrong_column(name: &str) -> Failure {
-    Failure::state(format!("the batch has no column {name} of the type that Spark expects"))
 }
