@@ -19,7 +19,7 @@ from samsarrow.access import DelegationToken
 from samsarrow.config import Secret
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import hide_secrets, spark_cluster_options
-from samsarrow.spark.clients import here
+from samsarrow.spark.clients import localize
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.tokens import TokenIssuer
@@ -95,19 +95,19 @@ def test_distributed_file_is_found_by_name(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr("samsarrow.spark.clients.SparkFiles.getRootDirectory", lambda: str(tmp_path / "brought"))
     monkeypatch.chdir(tmp_path)
     ssl = {"security.protocol": "ssl"}
-    assert here({**ssl, "ssl_cafile": "ca.pem"})["ssl_cafile"] == str(tmp_path / "brought" / "ca.pem")
+    assert localize({**ssl, "ssl_cafile": "ca.pem"})["ssl_cafile"] == str(tmp_path / "brought" / "ca.pem")
     for value in ("here.pem", str(tmp_path / "here.pem"), str(tmp_path), "probe", ""):
-        assert here({**ssl, "ssl.ca.location": value})["ssl.ca.location"] == value
+        assert localize({**ssl, "ssl.ca.location": value})["ssl.ca.location"] == value
     referring = {**ssl, "ssl.ca.location": "${env:CA}", "config.providers": "env"}
-    assert here(referring) == referring
+    assert localize(referring) == referring
     ignored = {"ssl.ca.location": "no.pem"}
-    assert here(ignored) == ignored
+    assert localize(ignored) == ignored
 
 
 @pytest.mark.parametrize("value", ["no.pem", "/no/such/ca.pem", "brought/ca.pem"])
 def test_missing_file_error(value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        here({"security.protocol": "SASL_SSL", "ssl.ca.location": value})
+        localize({"security.protocol": "SASL_SSL", "ssl.ca.location": value})
     text = str(caught.value)
     assert text.startswith(f"option kafka.ssl.ca.location: there is no file {value} on {socket.gethostname()}. ")
     assert "--files" in text
@@ -142,7 +142,7 @@ def test_tasks_authenticate_with_token_only() -> None:
     kafka = {name.removeprefix("kafka."): value for name, value in LOGIN.items() if "ssl" not in name}
     kafka |= {"sasl_jaas_config": "x", "enable.sasl.oauthbearer.unsecure.jwt": "true", "linger.ms": "5"}
     token = TokenIssuer(lambda: created(7, 1000), "SCRAM-SHA-256").token()
-    config = here({**kafka, "security.protocol": "SASL_PLAINTEXT"}, token)
+    config = localize({**kafka, "security.protocol": "SASL_PLAINTEXT"}, token)
     assert sorted(config) == ["linger.ms", "sasl.jaas.config", "sasl.mechanism", "security.protocol"]
     assert config["sasl.mechanism"] == "SCRAM-SHA-256"
     assert Secret.reveal(config["sasl.jaas.config"]).endswith(

@@ -54,11 +54,11 @@ def acls() -> None:
 
 def _named(kind: type[E], text: str) -> E:
     """Parses a Kafka name in any spelling: `DESCRIBE_CONFIGS`, `describe-configs`, `DescribeConfigs`."""
-    members = {one.name.replace("_", "").lower(): one for one in kind if one.name not in ("UNKNOWN", "ANY")}
-    member = members.get(text.replace("_", "").replace("-", "").lower())
-    if member is None:
+    members = {member.name.replace("_", "").lower(): member for member in kind if member.name not in ("UNKNOWN", "ANY")}
+    found = members.get(text.replace("_", "").replace("-", "").lower())
+    if found is None:
         raise click.BadParameter(f"{text!r} is none of {', '.join(map(_word, members.values()))}")
-    return member
+    return found
 
 
 def _operation_names(
@@ -332,7 +332,7 @@ def remove(
     if yes:
         _print(sorted(removed, key=_row))
     click.echo(f"{len(removed)} ACLs removed")
-    report_errors({_filter_text(one): error for one, error in failures.items()}, len(filters), "filters")
+    report_errors({_filter_text(acl_filter): error for acl_filter, error in failures.items()}, len(filters), "filters")
 
 
 def _filter_text(acl_filter: AclFilter) -> str:

@@ -28,17 +28,17 @@ def at(connection: Connection, partitions: Iterable[TopicPartition], time: int) 
     return _known(look_up(connection, partitions, time))
 
 
-def look_up(connection: Connection, partitions: Iterable[TopicPartition], what: OffsetSpec | int) -> OffsetResults:
+def look_up(connection: Connection, partitions: Iterable[TopicPartition], spec: OffsetSpec | int) -> OffsetResults:
     """Looks up offsets with one request per leader. A partition that does not exist has an error as its result."""
-    return connection.admin.list_offsets(dict.fromkeys(partitions, what))
+    return connection.admin.list_offsets(dict.fromkeys(partitions, spec))
 
 
-def _all(found: OffsetResults, what: str) -> dict[TopicPartition, int]:
+def _all(found: OffsetResults, kind: str) -> dict[TopicPartition, int]:
     """Returns the offsets of all partitions; raises the first error, or an error for a missing offset."""
     known = _known(found)
     for tp in found:
         if tp not in known:
-            raise KafkaError(f"the brokers returned no {what} of {tp.topic}-{tp.partition}: run the command again")
+            raise KafkaError(f"the brokers returned no {kind} of {tp.topic}-{tp.partition}: run the command again")
     return known
 
 

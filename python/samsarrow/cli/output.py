@@ -151,13 +151,13 @@ def run_batch(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaEr
     return dict.fromkeys(keys)
 
 
-def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -> None:
+def one_by_one(names: Sequence[str], work: Callable[[str], object], kind: str) -> None:
     """Processes several items one after the other; a failure does not affect the others, except for timeouts.
 
     Args:
         names: names of the items.
         work: processes one item and prints its outcome.
-        what: kind of the items, such as `group`.
+        kind: kind of the items, such as `group`.
 
     Raises:
         PartialFailure: some items failed.
@@ -175,12 +175,12 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -
             raise
         except (KafkaError, click.ClickException) as error:
             text = error.message if isinstance(error, click.ClickException) else error
-            click.echo(f"{what} {name}: {text}", err=True)
+            click.echo(f"{kind} {name}: {text}", err=True)
             failed += 1
             done += bool(isinstance(error, PartialFailureError) and error.succeeded)
             # If the cluster does not respond, every further item would time out, too.
             if isinstance(error, KafkaTimeoutError) and names[number + 1 :]:
-                click.echo(f"not tried: {what} {listed(names[number + 1 :])}", err=True)
+                click.echo(f"not tried: {kind} {listed(names[number + 1 :])}", err=True)
                 failed = len(names) - number
                 break
     if failed and done:
@@ -189,13 +189,13 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -
         raise click.ClickException(f"all {failed} failed")
 
 
-def report_errors(errors: Mapping[str, KafkaError], total: int, what: str) -> None:
+def report_errors(errors: Mapping[str, KafkaError], total: int, kind: str) -> None:
     """Prints errors of lookups.
 
     Args:
         errors: errors by item, such as `group g`.
         total: number of items, including those that failed.
-        what: kind of the items, such as `groups`.
+        kind: kind of the items, such as `groups`.
 
     Raises:
         PartialFailure: some items failed.
@@ -204,6 +204,6 @@ def report_errors(errors: Mapping[str, KafkaError], total: int, what: str) -> No
     for name, error in errors.items():
         click.echo(f"{name}: {error}", err=True)
     if errors and len(errors) < total:
-        raise PartialFailure(f"{len(errors)} of {total} {what} failed")
+        raise PartialFailure(f"{len(errors)} of {total} {kind} failed")
     if errors:
-        raise click.ClickException(f"{total} of {total} {what} failed")
+        raise click.ClickException(f"{total} of {total} {kind} failed")

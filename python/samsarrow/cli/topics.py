@@ -336,23 +336,25 @@ def trim(
         until = dict.fromkeys(tps, before)
     if beyond := [tp for tp in tps if until[tp] > last[tp] and before is not None]:
         raise click.UsageError(f"{named(beyond[0])} ends at {last[beyond[0]]}: nothing can be deleted up to {before}")
-    wanted = {tp: min(until[tp], last[tp]) for tp in tps if until[tp] > first[tp]}
+    selected = {tp: min(until[tp], last[tp]) for tp in tps if until[tp] > first[tp]}
     heads = ("topic", "partition", "beginning", "new_beginning", "offsets")
     if dry_run:
-        show(form, heads, [(*tp, first[tp], to, to - first[tp]) for tp, to in wanted.items()])
+        show(form, heads, [(*tp, first[tp], to, to - first[tp]) for tp, to in selected.items()])
         click.echo("dry run: nothing is deleted", err=True)
         return
-    if not wanted:
+    if not selected:
         click.echo("nothing to delete", err=True)
         return
-    count = sum(to - first[tp] for tp, to in wanted.items())
-    confirm(f"Deleting {count} offsets of {len(wanted)} partitions of {listed(list(names))}", yes)
+    count = sum(to - first[tp] for tp, to in selected.items())
+    confirm(f"Deleting {count} offsets of {len(selected)} partitions of {listed(list(names))}", yes)
     done: dict[TopicPartition, int] = {}
-    outcomes = run_batch(wanted, lambda: done.update(connection.admin.delete_records(wanted)))
+    outcomes = run_batch(selected, lambda: done.update(connection.admin.delete_records(selected)))
     deleted = [tp for tp, error in outcomes.items() if error is None]
-    rows = [(*tp, first[tp], done.get(tp, wanted[tp]), done.get(tp, wanted[tp]) - first[tp]) for tp in deleted]
+    rows = [(*tp, first[tp], done.get(tp, selected[tp]), done.get(tp, selected[tp]) - first[tp]) for tp in deleted]
     show(form, heads, rows)
-    report_errors({named(tp): error for tp, error in outcomes.items() if error is not None}, len(wanted), "partitions")
+    report_errors(
+        {named(tp): error for tp, error in outcomes.items() if error is not None}, len(selected), "partitions"
+    )
 
 
 def _since(

@@ -159,7 +159,7 @@ class ReadFormats:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Those of `key` and `value` that are decoded."""
+        """Names of the decoded columns: `key`, `value` or both."""
         return frozenset(name for name, form in (("key", self.key), ("value", self.value)) if form is not None)
 
     @property
@@ -169,7 +169,7 @@ class ReadFormats:
 
     @property
     def integers(self) -> frozenset[str]:
-        """Those of `key` and `value` that are integers."""
+        """Names of the decoded columns that are integers."""
         return frozenset(
             name for name, form in (("key", self.key), ("value", self.value)) if form in ("short", "int", "long")
         )
