@@ -72,7 +72,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         await delivery
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        raise IllegalStateError("the schema is in a registry, and is requested by the first poll(): read it after that")
+        raise IllegalStateError("the schema is in a registry, and is known after the first poll(), which requests it")
 
     def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
         if not isinstance(dead_letter.producer, Awaiting):
