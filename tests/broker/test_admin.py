@@ -93,11 +93,11 @@ def test_partial_failure_has_all_outcomes(admin):
 
 
 def test_str_instead_of_a_list_is_a_type_error(admin):
-    with pytest.raises(TypeError, match="sequence"):
+    with pytest.raises(TypeError, match="topics must be an iterable"):
         admin.create_topics("abc")
-    with pytest.raises(TypeError, match="sequence"):
+    with pytest.raises(TypeError, match="topics must be an iterable"):
         admin.delete_topics("abc")
-    with pytest.raises(TypeError, match="several names"):
+    with pytest.raises(TypeError, match="names must be an iterable"):
         admin.list_topics("abc")
 
 

@@ -222,7 +222,7 @@ def test_list_groups_filters(three):
     assert admin.list_groups(types=["Classic", "consumer"]).keys() == {"g"}
     assert admin.list_groups(protocol_types=[""]).keys() == {"g"}
     assert admin.list_groups(protocol_types=["consumer"]) == {}
-    with pytest.raises(TypeError, match="states must be several names"):
+    with pytest.raises(TypeError, match="states must be an iterable of str"):
         admin.list_groups(states="Empty")
     with Broker(kafka_version="2.5") as old, Admin(bootstrap_servers=old.bootstrap_servers) as admin:
         assert admin.list_groups(protocol_types=["consumer"]) == {}

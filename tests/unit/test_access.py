@@ -90,11 +90,11 @@ def test_admin_checks_arguments_before_it_sends_a_request():
         assert admin.alter_users([]) == admin.create_acls([]) == admin.delete_acls([]) == admin.describe_users([]) == {}
         for wrong, error, match in [
             (lambda: admin.alter_users(["alice"]), TypeError, "not str"),
-            (lambda: admin.describe_users("alice"), TypeError, "users must be several names"),
-            (lambda: admin.create_acls([READ.to_filter()]), TypeError, "acls must be AclBindings, not AclFilter"),
-            (lambda: admin.delete_acls([READ]), TypeError, "filters must be AclFilters, not AclBinding"),
-            (lambda: admin.renew_delegation_token("hmac"), TypeError, "the bytes of its hmac, not str"),
-            (lambda: admin.create_delegation_token(renewers="User:a"), TypeError, "renewers must be several"),
+            (lambda: admin.describe_users("alice"), TypeError, "users must be an iterable of str"),
+            (lambda: admin.create_acls([READ.to_filter()]), TypeError, "must be AclBinding, not AclFilter"),
+            (lambda: admin.delete_acls([READ]), TypeError, "must be AclFilter, not AclBinding"),
+            (lambda: admin.renew_delegation_token("hmac"), TypeError, "token must be DelegationToken or bytes"),
+            (lambda: admin.create_delegation_token(renewers="User:a"), TypeError, "renewers must be an iterable"),
             (lambda: admin.create_delegation_token(owner="alice"), ConfigurationError, "write TYPE:NAME"),
             (lambda: admin.create_delegation_token(renewers=["User:"]), ConfigurationError, "write TYPE:NAME"),
             (lambda: admin.create_delegation_token(max_lifetime=0), ConfigurationError, "needs a lifetime"),
