@@ -21,17 +21,14 @@ PREBUILT, VECTORS = "prebuilt", "vectors"
 
 @dataclass(frozen=True)
 class Shape:
-    """+|One query.\n\nAttributes:\n    run: runs the query with a reader of a topic: `run(frame, records)`.\n
-    python: minimum speed of the Python source relative to the connector, unless it is at Spark's own limit; 0 for
-    none.\n    jvm: minimum speed of the source in the JVM relative to the connector.\n    topics: topics that the query
-    reads.\n    limits: further sources to compare with.
+    """One query.
 
     Attributes:
-        run: makes it, given a reader of a topic: `run(frame, records)`.
-        python: the least times the connector for the Python source, where it is not at Spark's own limit; 0 for none.
-        jvm: the same for the source in the JVM.
-        topics: that it reads.
-        limits: what it is compared with, too.
+        run: runs the query with a reader of a topic: `run(frame, records)`.
+        python: minimum speed of the Python source relative to the connector, unless at Spark's own limit; 0 for none.
+        jvm: minimum speed of the source in the JVM relative to the connector.
+        topics: topics that the query reads.
+        limits: further sources to compare with.
     """
 
     run: Callable[[Callable[..., Any], int], None]

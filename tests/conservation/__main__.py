@@ -23,7 +23,7 @@ from support.kafka import KafkaServer
 def main() -> int:
     """Runs pairs in turn until the time is over, and prints the results."""
     options = arguments()
-    # Errors of clients under test are what runs are about.
+    # Runs are expected to log errors of the clients under test.
     logger = logging.getLogger("samsarrow")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

@@ -30,7 +30,7 @@ PATIENCE = 15.0
 
 
 class Application:
-    """State of a reading application: the rows it has returned, and what a disturbance changes."""
+    """State of a reading application: the returned rows, and settings changed by disturbances."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic, self.group = cluster, topic, group
@@ -132,7 +132,7 @@ class ReadInterface:
         return None
 
     def prepare(self) -> None:
-        """Makes what its runs share."""
+        """Creates resources shared by all runs."""
 
     def run(self, app: Application) -> None:
         """Reads until the application is stopped."""

@@ -165,7 +165,7 @@ def _read(
     log, returned = topic.rows(), _returned(scene, interface)
     result.rows = len(everything)
     result.violations += sums.missing(log, returned, everything)
-    # A process that ended with an error did not commit what it returned last.
+    # A process that ended with an error did not commit its last rows.
     repeats = pair.disturbance.repeats or any(error.startswith("code ") for error in program.errors)
     if not topic.created_again and not repeats and not interface.whole:
         result.violations += sums.repeated(row for row in _of_members(scene))
@@ -275,7 +275,7 @@ def _ids(scene: Scene, interface: ReadInterface) -> set[str]:
 
 
 def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: Scene, result: Result) -> None:
-    """Checks the second sum now: what is committed first, what was returned after it."""
+    """Checks the second sum now: reads commits first, then the rows returned."""
     if interface.group:
         committed = topic.committed(group)
         # A process prints rows before it polls again: they arrive here a moment later.
@@ -284,7 +284,7 @@ def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: S
 
 
 def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, interface: ReadInterface, result: Result) -> None:
-    """Has another member read what the group has not finished: rows that were committed and lost stay missing."""
+    """Reads with another member from the committed offsets: rows that were committed and lost stay missing."""
     committed = topic.committed(group)
     result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
     ends: dict[int, int] = {}

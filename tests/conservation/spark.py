@@ -35,7 +35,7 @@ def session() -> Any:
     # Python workers import this module.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     spark = local_session(scratch(), master="local[2,4]", connector=False, **QUICK | {"spark_driver_memory": "1g"})
-    # Errors of queries are what runs are about.
+    # Runs are expected to cause errors of queries.
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
@@ -184,7 +184,7 @@ class Stream(SparkReadInterface):
 
 
 class ExactlyOnce(Stream):
-    """A stream into another topic, whose rows are the ones that were returned."""
+    """A stream into another topic, whose rows count as returned."""
 
     kind = "exactly once"
     dead = "-copy"

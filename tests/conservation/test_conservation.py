@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 # Known failures with their defects: exactly these pairs must fail.
 KNOWN: dict[str, str] = {}
-# Runs of one process follow each other, as they count what a process logs.
+# Runs in one process are sequential, since they count log lines of the process.
 PARTS = 4
 ON_APACHE = (
     "reader × rebalance, KIP-848 on Apache",

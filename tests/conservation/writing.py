@@ -159,7 +159,7 @@ class WriteInterface:
         return None
 
     def prepare(self) -> None:
-        """Makes what its runs share."""
+        """Creates resources shared by all runs."""
 
     def run(self, app: Writer) -> None:
         while not app.stopped.is_set():

@@ -493,7 +493,7 @@ def second_version(s: Script) -> None:
     r = s.end(q, True, version=5)
     s.producers()
     s.read()
-    # Another producer comes, and the first asks for the end of what is open.
+    # A new producer fences the first, which then tries to end the open transaction.
     p = s.init()
     s.send(p, 0, 2, version=12)
     s.init()
@@ -526,7 +526,7 @@ def second_version(s: Script) -> None:
 
 
 def timeouts(s: Script) -> None:
-    # Enough for what is asked before it is over.
+    # Longer than the requests before its expiry take.
     p = s.init(timeout=1500)
     s.add(p)
     s.send(p, 0)

@@ -47,19 +47,16 @@ def run(master: str, api: str, jar: str, folder: Path, settings: dict[str, Any])
 def copied(
     master: str, api: str, jar: str, folder: Path, config: dict[str, Any], shared: dict[str, str], **conf: str
 ) -> None:
-    """+|Copies a topic with a batch, and with a stream that resumes from its checkpoint.\n\nArgs:\n    master: Spark's
-    master.\n    api: `classic` or `connect`.\n    jar: the way the jar is provided.\n    folder: folder for Spark's
-    output.\n    config: options of the test's clients.\n    shared: options of sources and sinks.\n    **conf: settings
-    of the session.
+    """Copies a topic with a batch, and with a stream that resumes from its checkpoint.
 
     Args:
-        master: of Spark.
+        master: Spark's master.
         api: `classic` or `connect`.
-        jar: how it comes.
-        folder: for what Spark writes.
-        config: options of this test's clients.
-        shared: those of sources and sinks.
-        **conf: of the session.
+        jar: the way the jar is provided.
+        folder: folder for Spark's output.
+        config: options of the test's clients.
+        shared: options of sources and sinks.
+        **conf: settings of the session.
     """
     come, avro, *gone = (f"{name}-{folder.parent.name}" for name in ("come", "avro", "batch", "stream"))
     with Admin(config) as admin, Producer(config) as producer, Registry() as registry:
