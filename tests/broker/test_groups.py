@@ -282,6 +282,40 @@ def test_user_data_errors_are_raised_by_poll(broker: Broker, servers: str) -> No
         _poll_until(lambda: False, consumer)
 
 
+class _Slow(_Recorder):
+    """Assignor whose `user_data` takes several heartbeat intervals, once the member has joined."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self.broker = broker
+        self.heartbeats: int | None = None
+        self.topics: list[str] = []
+
+    def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
+        if generation >= 0 and self.heartbeats is None:
+            before = self.broker.requests("Heartbeat")
+            # Other clients of the process work while it runs.
+            with Admin(bootstrap_servers=self.broker.bootstrap_servers) as admin:
+                self.topics = list(admin.list_topics(timeout=10))
+            time.sleep(2.5)
+            self.heartbeats = self.broker.requests("Heartbeat") - before
+        return super().user_data(owned, generation)
+
+
+def test_heartbeats_continue_during_user_data(broker: Broker, servers: str) -> None:
+    assignor = _Slow(broker)
+    options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    with _member(servers, partition_assignment_strategy=[assignor], **options) as consumer:
+        _poll_until(lambda: consumer.assignment() == {T0}, consumer)
+        before = consumer.group_metadata().member_id
+        consumer.enforce_rebalance()
+        _poll_until(lambda: assignor.calls[-1][1] == 1 and consumer.assignment() == {T0}, consumer)
+        assert consumer.group_metadata().member_id == before
+    assert assignor.topics
+    assert assignor.heartbeats is not None
+    assert assignor.heartbeats >= 3
+
+
 @pytest.mark.parametrize("ends", ["close", "unsubscribe"])
 def test_joining_member_leaves(broker: Broker, servers: str, ends: str) -> None:
     with Admin(bootstrap_servers=servers) as admin:

@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::cluster::ConnectionKind;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
-use crate::group::assignor::{self, Members, Subscription, Topics};
+use crate::group::assignor::{self, Assignor, Members, Subscription, Topics};
 use crate::group::member::{MembershipEnd, millis};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
@@ -31,10 +31,13 @@ impl ClassicMember<'_> {
         let mut retry = Retry::endless(self.cluster.options());
         let mut has_member_id = false;
         let response = loop {
-            let result = tokio::select! {
-                biased;
-                () = self.membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
-                result = self.send_join_group(&names) => result,
+            let result = match self.join_protocols(&names).await? {
+                Ok(protocols) => tokio::select! {
+                    biased;
+                    () = self.membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
+                    result = self.send_join_group(protocols) => result,
+                },
+                Err(error) => Err(error),
             };
             let response = match result {
                 Ok((_, response)) => response,
@@ -80,30 +83,47 @@ impl ClassicMember<'_> {
         Ok(partitions.map(|partitions| (JoinedGeneration { version, names, leader }, partitions)))
     }
 
-    async fn send_join_group(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
-        let identity = self.membership.identity();
+    /// Returns the subscription for JoinGroup, as each assignor encodes it.
+    ///
+    /// Custom assignors may take long, so they run on a thread for blocking work and heartbeats continue.
+    async fn join_protocols(
+        &self,
+        names: &BTreeSet<String>,
+    ) -> std::result::Result<Result<Vec<JoinGroupRequestProtocol>>, MembershipEnd> {
+        let generation = self.membership.identity().generation;
         let owned = self.membership.owned();
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (previous_partitions, previous_generation) = match previous {
             Some(previous) if !self.cooperative() => previous,
-            _ => (owned.clone(), identity.generation),
+            _ => (owned.clone(), generation),
         };
-        let mut protocols = Vec::with_capacity(self.assignors.len());
-        for assignor in &self.assignors {
-            let subscription = Subscription {
-                topics: names.iter().cloned().collect(),
-                user_data: assignor.user_data(&previous_partitions, previous_generation)?,
-                owned: owned.clone(),
-                generation: Some(identity.generation).filter(|generation| *generation >= 0),
-                rack: Some(self.rack.clone()).filter(|rack| !rack.is_empty()),
-                instance_id: None,
+        let topics: Vec<String> = names.iter().cloned().collect();
+        let rack = Some(self.rack.clone()).filter(|rack| !rack.is_empty());
+        let assignors = self.assignors.clone();
+        let encode = move || {
+            let protocol = |assignor: &Arc<dyn Assignor>| {
+                let subscription = Subscription {
+                    topics: topics.clone(),
+                    user_data: assignor.user_data(&previous_partitions, previous_generation)?,
+                    owned: owned.clone(),
+                    generation: Some(generation).filter(|generation| *generation >= 0),
+                    rack: rack.clone(),
+                    instance_id: None,
+                };
+                Ok(JoinGroupRequestProtocol {
+                    name: assignor.name().to_owned(),
+                    metadata: subscription.encode(),
+                    ..Default::default()
+                })
             };
-            protocols.push(JoinGroupRequestProtocol {
-                name: assignor.name().to_owned(),
-                metadata: subscription.encode(),
-                ..Default::default()
-            });
-        }
+            assignors.iter().map(protocol).collect()
+        };
+        let protocols = self.with_heartbeats(None, blocking(encode)).await?;
+        Ok(protocols.and_then(|protocols| protocols))
+    }
+
+    async fn send_join_group(&self, protocols: Vec<JoinGroupRequestProtocol>) -> Result<(i16, JoinGroupResponse)> {
+        let identity = self.membership.identity();
         let request = JoinGroupRequest {
             group_id: self.coordinator.group().to_owned(),
             session_timeout_ms: millis(self.options.session_timeout),
