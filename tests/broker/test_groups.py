@@ -282,7 +282,7 @@ def test_user_data_errors_are_raised_by_poll(broker: Broker, servers: str) -> No
         _poll_until(lambda: False, consumer)
 
 
-class _Slow(_Recorder):
+class _SlowUserData(_Recorder):
     """Assignor whose `user_data` takes several heartbeat intervals, once the member has joined."""
 
     def __init__(self, broker: Broker) -> None:
@@ -303,7 +303,7 @@ class _Slow(_Recorder):
 
 
 def test_heartbeats_continue_during_user_data(broker: Broker, servers: str) -> None:
-    assignor = _Slow(broker)
+    assignor = _SlowUserData(broker)
     options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
     with _member(servers, partition_assignment_strategy=[assignor], **options) as consumer:
         _poll_until(lambda: consumer.assignment() == {T0}, consumer)
