@@ -8,6 +8,7 @@ import pytest
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition
 from samsarrow.exceptions import KafkaError, OffsetOutOfRangeError
 from samsarrow.testing import Broker
+from support.waiting import until
 
 T = TopicPartition("t", 0)
 WARNING = "the topic was deleted and created again"
@@ -64,7 +65,8 @@ def test_recreated_topic_is_read_from_its_start(servers, caplog, how):
             consumer.commit()
             assert consumer.committed([T])[T].offset == 30
     if how == "assign":
-        (text,) = warnings(caplog)
+        # Log lines are written by a thread of their own.
+        (text,) = until(lambda: warnings(caplog))
         assert "t-0 at offset 10" in text
         assert "at the first offset of the new topic" in text
 
