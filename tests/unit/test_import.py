@@ -59,3 +59,16 @@ def test_version_attribute_and_command_line_option() -> None:
     command = [sys.executable, "-m", "samsarrow", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert samsarrow.__version__ in done.stdout
+
+
+def test_help_works_without_optional_packages() -> None:
+    code = """
+import sys
+sys.modules["polars"] = sys.modules["pyspark"] = None
+import inspect, pydoc, samsarrow
+names = dir(samsarrow)
+assert not {"polars", "spark", "Any", "importlib", "TYPE_CHECKING"} & set(names), names
+assert dict(inspect.getmembers(samsarrow))["Consumer"] is samsarrow.Consumer
+assert "class Consumer" in pydoc.render_doc(samsarrow, renderer=pydoc.plaintext)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
