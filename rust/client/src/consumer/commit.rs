@@ -19,8 +19,8 @@ use crate::types::{OffsetAndMetadata, TopicPartition};
 const MIN_LEAVE_TIME: Duration = Duration::from_secs(1);
 
 impl Consumer {
-    /// Returns the offsets of a commit without explicit ones: positions or stored offsets. With `all`, these include
-    /// the rows of the last poll.
+    /// Returns the offsets that a commit without explicit offsets commits: positions, or stored offsets with
+    /// `enable.auto.offset.store=false`. With `all`, positions include the rows of the last poll.
     pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
         self.forget_old_topics(group);
         let shared = &self.fetcher.shared;
@@ -32,7 +32,8 @@ impl Consumer {
         shared.of_known_topics(offsets, &self.cluster.metadata())
     }
 
-    /// Drops positions and offsets of deleted topics, which do not apply to a recreated topic.
+    /// Drops positions and stored offsets of deleted topics, because they would be wrong for a recreated topic of that
+    /// name.
     fn forget_old_topics(&self, group: &ConsumerGroup) {
         let shared = &self.fetcher.shared;
         shared.compare_topic_ids(&self.cluster, &self.cluster.metadata(), self.options.auto_offset_reset);
@@ -42,7 +43,8 @@ impl Consumer {
     /// Stores offsets for a later commit, with `enable.auto.offset.store=false`.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for a partition that is not assigned, as another consumer may own it.
+    /// [`Error::Configuration`] if `poll` stores offsets itself, if an offset or its metadata is invalid, or if a
+    /// partition is not assigned, because another consumer may own it.
     pub fn store_offsets(&self, offsets: Offsets) -> Result<()> {
         let group = self.group()?;
         if group.auto_stores() {
@@ -59,17 +61,19 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns the offsets to commit after the rows of these batches: after the last row of each partition, and past
-    /// the offsets without rows that follow, so that transaction markers cause no lag. Rows of a topic that was
-    /// recreated since are omitted with a warning: their offsets would skip rows of the new topic.
+    /// Returns the offset to commit per partition once the rows of these batches are processed: the offset after the
+    /// last row, or after the offsets without rows that follow, so that transaction markers cause no lag. Rows of a
+    /// topic that was recreated later are omitted with a warning, because their offsets would skip rows of the new
+    /// topic.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for batches that were not created by a consumer.
+    /// [`Error::Configuration`] if a batch was not created by a consumer.
     pub fn offsets_after(&self, batches: &[RecordBatch]) -> Result<Offsets> {
         Ok(self.offsets_of_ends(ends_of_rows(batches)?))
     }
 
-    /// Like [`offsets_after`](Self::offsets_after), for the ends of rows whose batches were dropped.
+    /// Like [`offsets_after`](Self::offsets_after), but takes the ends of rows instead of batches, which may already be
+    /// dropped.
     pub fn offsets_of_ends(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         if let Some(group) = &self.group {
             self.forget_old_topics(group);
@@ -78,29 +82,29 @@ impl Consumer {
         shared.of_known_topics(shared.past_rowless(ends), &self.cluster.metadata())
     }
 
-    /// Commits offsets to the group after earlier commits: those passed, or stored offsets, or the positions of all
-    /// assigned partitions. Retriable errors are retried.
+    /// Commits the passed offsets to the group, or otherwise the stored offsets or the positions of all assigned
+    /// partitions. Commits take effect in the order of the calls. Retriable errors are retried.
     ///
     /// # Errors
-    /// Missing `group.id`; errors of the coordinator about the group, the member or a partition; a timeout with its
-    /// cause.
+    /// Fails if `group.id` is missing, if an offset is invalid, if the coordinator returns an error for the group, the
+    /// member or a partition, or after `timeout`.
     pub async fn commit(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<()> {
         let outcomes = self.commit_each(offsets, timeout).await?;
         outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
     }
 
-    /// Like [`commit`](Self::commit), with a result per partition.
+    /// Like [`commit`](Self::commit), but returns a result per partition.
     pub async fn commit_each(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<Outcomes> {
         let group = self.group()?;
         let offsets = self.or_finished(group, offsets)?;
         self.unless_woken(group.commit(offsets, timeout)).await
     }
 
-    /// Commits in the background, in the order of the calls. Returns the id of the [`Completed`] that will have the
-    /// result, including any error. Must be called within a tokio runtime.
+    /// Commits in the background, in the order of the calls. Returns the id of the [`Completed`] that will contain the
+    /// result or the error. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Missing `group.id`, or invalid offsets.
+    /// Fails if `group.id` is missing or an offset is invalid.
     pub fn commit_async(&self, offsets: Option<Offsets>) -> Result<u64> {
         let group = self.group()?;
         let offsets = self.or_finished(group, offsets)?;
@@ -118,8 +122,8 @@ impl Consumer {
         self.group.as_ref().map(ConsumerGroup::take_completed).unwrap_or_default()
     }
 
-    /// Returns the group's committed offsets, `None` for partitions without one. `stable` waits for open transactions
-    /// that commit offsets, by default if `isolation.level=read_committed`.
+    /// Returns the group's committed offset per partition, or `None` for a partition without a committed offset. With
+    /// `stable` (by default if `isolation.level=read_committed`), waits for open transactions that commit offsets.
     pub async fn committed(
         &self,
         partitions: &[TopicPartition],
@@ -131,8 +135,9 @@ impl Consumer {
         self.unless_woken(offsets::fetch_committed(&self.cluster, coordinator, partitions, stable, timeout)).await
     }
 
-    /// With `enable.auto.commit`, commits finished rows; with `all`, including those of the last poll. Returns the
-    /// remaining time, part of which is kept for LeaveGroup.
+    /// Commits the offsets of finished rows with `enable.auto.commit`; otherwise only waits for earlier commits. With
+    /// `all`, rows of the last poll count as finished. Returns the remaining time, part of which is reserved for
+    /// LeaveGroup.
     pub async fn commit_finished(&self, all: bool, timeout: Duration) -> Duration {
         let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return timeout };
         let started_at = Instant::now();
@@ -151,7 +156,8 @@ fn offsets_of(positions: Vec<(TopicPartition, i64, Option<i32>)>) -> Offsets {
     positions.into_iter().map(|(tp, position, epoch)| (tp, offset_and_metadata(position, epoch))).collect()
 }
 
-/// Rejects offsets that no request can contain: queued commits share one request, and would fail with them.
+/// Rejects offsets that a request cannot contain. Queued commits share one request, so an invalid offset would make all
+/// of them fail.
 fn check_offsets(offsets: &Offsets) -> Result<()> {
     for (tp, invalid) in offsets {
         if invalid.offset < 0 {

@@ -60,7 +60,7 @@ impl Drop for Consumer {
 }
 
 impl Consumer {
-    /// Creates a consumer without I/O, within a tokio runtime or not.
+    /// Creates a consumer without I/O. No tokio runtime is required.
     pub fn new(options: &Options) -> Result<Consumer> {
         Self::with_assignors(options, Vec::new())
     }
@@ -94,10 +94,10 @@ impl Consumer {
         self.cluster.metrics()
     }
 
-    /// Returns the id of this client's metrics at brokers (KIP-714).
+    /// Returns the id under which brokers receive this client's metrics (KIP-714).
     ///
     /// # Errors
-    /// Metrics are not pushed, or no broker accepts them; no broker was reachable within `timeout`.
+    /// Fails if metrics are not pushed, if no broker accepts them, or if no broker was reachable within `timeout`.
     pub async fn client_instance_id(&self, timeout: Duration) -> Result<Uuid> {
         self.check_open()?;
         self.cluster.client_instance_id(timeout).await
@@ -108,17 +108,18 @@ impl Consumer {
         self.schema.clone()
     }
 
-    /// Returns the timeout of calls without an explicit one.
+    /// Returns the timeout of calls that do not pass a timeout (`default.api.timeout.ms`).
     pub fn default_timeout(&self) -> Duration {
         self.cluster.options().default_api_timeout
     }
 
-    /// Replaces the assignment; partitions that stay assigned keep their positions. With `enable.auto.commit`, finished
-    /// rows of the others are committed in the background, except those of the last poll, which the application may
-    /// still be processing. Otherwise their stored offsets are dropped. Must be called within a tokio runtime.
+    /// Replaces the assignment. Partitions that stay assigned keep their positions. With `enable.auto.commit`, offsets
+    /// of removed partitions are committed in the background, except for rows of the last poll, which the application
+    /// may still be processing. Otherwise stored offsets of removed partitions are dropped. Must be called within a
+    /// tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] while there is a subscription, because the group then assigns partitions.
+    /// [`Error::Configuration`] if the consumer is subscribed to topics, because the group then assigns partitions.
     pub fn assign(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.check_open()?;
         if self.subscription().is_some() {
@@ -133,7 +134,7 @@ impl Consumer {
                 finished.retain(|(tp, _)| !kept.contains(tp));
                 group.commit_unassigned(finished, self.default_timeout());
             }
-            // Stored offsets of the others must not be committed once another consumer owns them.
+            // Stored offsets of removed partitions must not be committed once another consumer owns the partitions.
             let removed: Vec<_> = self.assignment().into_iter().filter(|tp| !kept.contains(tp)).collect();
             group.forget(&removed);
         }
@@ -148,7 +149,7 @@ impl Consumer {
     /// runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] without `group.id`, and while partitions are assigned manually.
+    /// [`Error::Configuration`] if `group.id` is missing, or if partitions are assigned manually.
     pub fn subscribe(&self, subscription: Subscription) -> Result<()> {
         let group = self.group()?;
         if group.membership.subscription().is_none() && !self.fetcher.shared.nothing_assigned() {
@@ -185,7 +186,7 @@ impl Consumer {
     /// Triggers a rebalance at the next poll; `reason` appears in the broker's log.
     ///
     /// # Errors
-    /// [`Error::State`] without a subscription.
+    /// [`Error::State`] if the consumer has no subscription.
     pub fn enforce_rebalance(&self, reason: &str) -> Result<()> {
         let group = self.group()?;
         if self.subscription().is_none() {
@@ -203,11 +204,11 @@ impl Consumer {
         self.wakeups.notify_waiters();
     }
 
-    /// Runs `work` until it completes or `wakeup` is called.
+    /// Runs `work` until it completes, or fails as soon as `wakeup` is called.
     async fn unless_woken<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let notified = self.wakeups.notified();
         tokio::pin!(work, notified);
-        // Registers before checking, so that a notification in between is not missed.
+        // Registers for notifications before checking `woken`, so that a notification in between is not missed.
         notified.as_mut().enable();
         if !self.woken.load(Ordering::Acquire) {
             tokio::select! {
@@ -236,7 +237,8 @@ impl Consumer {
     /// Returns the partitions of a topic, in order.
     ///
     /// # Errors
-    /// The topic does not exist, as repeated responses confirm; no broker was reachable within `timeout`.
+    /// Fails if repeated responses confirm that the topic does not exist, or if no broker was reachable within
+    /// `timeout`.
     pub async fn partitions_for(&self, topic: &str, timeout: Duration) -> Result<Vec<TopicPartition>> {
         self.check_open()?;
         let unknown = || Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic}"));
@@ -244,13 +246,13 @@ impl Consumer {
             async { self.cluster.topics_each(&[topic], timeout).await.remove(topic).unwrap_or_else(|| Err(unknown())) };
         self.unless_woken(lookup).await?;
         let metadata = self.cluster.metadata();
-        // The topic was deleted since the lookup.
+        // The topic is missing here only if it was deleted after the lookup.
         let topic_metadata = metadata.topic(topic).ok_or_else(unknown)?;
         Ok(topic_metadata.partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
 
-    /// Stops returning rows of these partitions until `resume`. Positions are unchanged, and fetched rows are kept up
-    /// to half of the memory.
+    /// Stops returning rows of these partitions until `resume`. Positions do not change. Fetched rows of paused
+    /// partitions are kept while they use at most half of the fetch memory.
     pub fn pause(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.fetcher.shared.set_paused(partitions, true)
     }
@@ -275,13 +277,14 @@ impl Consumer {
         self.group.as_ref().and_then(|group| group.membership.final_rebalance())
     }
 
-    /// Leaves the group and ends tasks and connections. Waiting and later calls return [`Error::Closed`].
+    /// Leaves the group, ends all tasks and closes all connections. Waiting calls and later calls return
+    /// [`Error::Closed`].
     pub async fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let remaining = || deadline.saturating_duration_since(Instant::now());
         if let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) {
-            // Like Java's client, the last metrics are pushed as a member (KIP-714). At least half of the time remains
-            // for leaving.
+            // Like Java's client, pushes the last metrics while the consumer is still a member (KIP-714). At least half
+            // of the time remains for leaving the group.
             self.cluster.end_telemetry(timeout / 2).await;
             group.close(remaining()).await;
         }
@@ -290,7 +293,7 @@ impl Consumer {
         self.ended.send_replace(true);
     }
 
-    /// Waits until a [`close`](Self::close) in progress has completed, or for `timeout`.
+    /// Waits until a [`close`](Self::close) in progress has completed, but at most for `timeout`.
     pub async fn closed(&self, timeout: Duration) {
         let _ = tokio::time::timeout(timeout, self.ended.subscribe().wait_for(|ended| *ended)).await;
     }

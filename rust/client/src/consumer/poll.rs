@@ -1,4 +1,4 @@
-//! Polls: rows, rebalances and completed commits.
+//! Polls, which return rows, rebalances and completed commits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::metrics::Event;
 /// Result of [`Consumer::next`].
 #[derive(Debug)]
 pub enum Polled {
-    /// Rows; empty after a timeout or at the end of a bounded read.
+    /// Rows. Empty after a timeout or at the end of a bounded read.
     Rows(Rows),
     /// A rebalance. [`Consumer::acknowledge`] must be called after the application's listener has returned.
     Rebalance(Rebalance),
@@ -27,11 +27,12 @@ pub enum Polled {
 }
 
 impl Consumer {
-    /// Begins a poll, which then calls [`try_poll`](Self::try_poll) and waits with [`wait_ready`](Self::wait_ready).
-    /// The application has finished the rows of earlier polls. Must be called within a tokio runtime.
+    /// Begins a poll. The caller then calls [`try_poll`](Self::try_poll) and waits with
+    /// [`wait_ready`](Self::wait_ready). Rows of earlier polls now count as finished. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if nothing is subscribed to or assigned.
+    /// [`Error::Configuration`] if the consumer has neither a subscription nor an assignment.
     pub fn begin_poll(&self) -> Result<()> {
         self.check_open()?;
         self.cluster.metrics().polls.begin();
@@ -51,12 +52,13 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns rows (`max.poll.records` or fewer), a rebalance or a completed commit, if one is available. Positions
-    /// move past rows only when these are returned. A rebalance must be [prepared](Self::prepare) and acknowledged, or
-    /// requeued.
+    /// Returns rows (`max.poll.records` or fewer), a rebalance or a completed commit, if one is available. The position
+    /// of a partition moves past rows only when the rows are returned. A rebalance must be [prepared](Self::prepare)
+    /// and acknowledged, or requeued.
     ///
     /// # Errors
-    /// Errors of an assigned partition or of the group membership, once per occurrence; [`Error::Wakeup`].
+    /// Fails if an assigned partition or the group membership has an error, once per error, and with [`Error::Wakeup`]
+    /// after `wakeup` was called.
     pub fn try_poll(&self) -> Result<Option<Polled>> {
         self.try_poll_with_limit(Some(self.options.max_poll_records))
     }
@@ -64,7 +66,7 @@ impl Consumer {
     /// Like [`try_poll`](Self::try_poll), but takes no rows.
     ///
     /// # Errors
-    /// The errors of [`try_poll`](Self::try_poll), except those of partitions, which the next `try_poll` returns.
+    /// Fails like [`try_poll`](Self::try_poll), except that errors of partitions are left to the next `try_poll`.
     pub fn try_poll_events(&self) -> Result<Option<Polled>> {
         self.try_poll_with_limit(None)
     }
@@ -84,12 +86,12 @@ impl Consumer {
             }
         };
         match self.fetcher.shared.take(limit, first, Polled::Rows).transpose() {
-            // The topic was deleted, or recreated with fewer partitions: the group will revoke them.
+            // The topic was deleted or recreated with fewer partitions, so the group will revoke the partitions.
             Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
                 if self.subscription().is_some() =>
             {
                 tracing::debug!(what = context, "waiting for the group to notice what is gone");
-                // The next attempt follows after a retry backoff.
+                // The next attempt follows after `retry.backoff.ms`.
                 *self.retry_at() = Some(Instant::now() + self.cluster.options().retry_backoff);
                 Ok(None)
             }
@@ -97,8 +99,8 @@ impl Consumer {
         }
     }
 
-    /// Waits until [`try_poll`](Self::try_poll) may return something, or for `timeout`. Takes nothing, so a cancelled
-    /// wait loses nothing. The application counts as polling during the wait.
+    /// Waits until [`try_poll`](Self::try_poll) may return rows or an event, but at most for `timeout`. Takes neither,
+    /// so a cancelled wait loses nothing. The application counts as polling during the wait.
     pub async fn wait_ready(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let _idle = self.cluster.metrics().polls.wait();
@@ -114,16 +116,17 @@ impl Consumer {
         self.fetcher.shared.wait_ready(deadline, first).await;
     }
 
-    /// Prepares an event before the listener is called. Returns false if the time was too short.
+    /// Prepares a rebalance before the listener is called: commits finished offsets of revoked partitions, or adds
+    /// assigned partitions. Returns false if the commit did not complete within `timeout`.
     ///
     /// # Errors
-    /// [`Error::Wakeup`].
+    /// [`Error::Wakeup`] if `wakeup` was called.
     pub async fn prepare(&self, event: &Rebalance, timeout: Duration) -> Result<bool> {
         let _polling = self.group.as_ref().map(|group| group.membership.polling());
         self.unless_woken(self.prepare_event(event, Instant::now() + timeout)).await
     }
 
-    /// Requeues an event whose listener was not called: the next poll takes it again.
+    /// Requeues an event whose listener was not called, so that the next poll takes the event again.
     pub fn requeue(&self) {
         if let Some(group) = &self.group {
             group.membership.requeue();
@@ -139,11 +142,11 @@ impl Consumer {
         self.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next rows, rebalance or completed commit. Rows are `max.poll.records` or fewer, and empty after
-    /// `timeout`. A cancelled call loses nothing.
+    /// Returns the next rows (`max.poll.records` or fewer), rebalance or completed commit, or no rows after `timeout`.
+    /// A cancelled call loses nothing.
     ///
     /// # Errors
-    /// The errors of [`begin_poll`](Self::begin_poll), [`try_poll`](Self::try_poll) and [`prepare`](Self::prepare).
+    /// Fails if [`begin_poll`](Self::begin_poll), [`try_poll`](Self::try_poll) or [`prepare`](Self::prepare) fails.
     pub async fn next(&self, timeout: Duration) -> Result<Polled> {
         let deadline = Instant::now() + timeout;
         self.begin_poll()?;
@@ -151,7 +154,7 @@ impl Consumer {
             let remaining = deadline.saturating_duration_since(Instant::now());
             match self.try_poll()? {
                 Some(Polled::Rebalance(event)) => {
-                    // A cancelled call leaves the event to the next poll.
+                    // If the call is cancelled, the guard leaves the event to the next poll.
                     let guard = RequeueGuard(self.group.as_ref());
                     if !self.prepare(&event, remaining).await? {
                         return Ok(Polled::Rows(Rows::default()));
@@ -166,7 +169,8 @@ impl Consumer {
         }
     }
 
-    /// Like [`next`](Self::next), for an application without a listener.
+    /// Like [`next`](Self::next), but for an application without a listener: acknowledges rebalances and drops the
+    /// results of completed commits.
     pub async fn poll(&self, timeout: Duration) -> Result<RecordBatch> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -178,7 +182,8 @@ impl Consumer {
         }
     }
 
-    /// Prepares the call of a listener; returns false if the deadline passed before.
+    /// Prepares a rebalance for a listener. Returns false if the deadline passed before the commit of revoked
+    /// partitions completed.
     async fn prepare_event(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
         let Some(group) = &self.group else { return Ok(true) };
         match event {
@@ -188,7 +193,8 @@ impl Consumer {
                 }
             }
             Rebalance::Assigned(new) => {
-                // Offsets committed by other members since take precedence over remembered ones.
+                // Other members may have committed the new partitions, so their committed offsets take precedence over
+                // offsets remembered from an earlier assignment.
                 group.forget(new);
                 self.fetcher.shared.assign(&group.membership.owned());
             }

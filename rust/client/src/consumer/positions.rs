@@ -18,9 +18,10 @@ pub enum SeekTarget {
     Beginning,
     /// The end of the partition.
     End,
-    /// The group's committed offset, or that of `auto.offset.reset` without one.
+    /// The group's committed offset. Partitions without a committed offset use `auto.offset.reset`.
     Committed,
-    /// The first record at or after this time in milliseconds since 1970, or the end.
+    /// The first record whose timestamp is at or after this time in milliseconds since 1970. Without such a record, the
+    /// end of the partition.
     Timestamp(i64),
 }
 
@@ -65,13 +66,14 @@ impl Consumer {
         let offsets = self.list(&targets, timeout).await?;
         let known = |(tp, offset): (TopicPartition, Option<OffsetAndTimestamp>)| match offset {
             Some(offset) => Ok((tp, offset.offset)),
-            // With a default of zero, a bounded read of the partition would end without a row.
+            // With a default of 0, a bounded read of the partition would end without returning rows.
             None => Err(Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset")),
         };
         offsets.into_iter().map(known).collect()
     }
 
-    /// Returns the first offset at or after a time per partition, `None` if there are no such records.
+    /// Returns, for each partition, the offset of the first record at or after the given time, or `None` if no such
+    /// record exists.
     pub async fn offsets_for_times(
         &self,
         times: &[(TopicPartition, i64)],
@@ -95,8 +97,8 @@ impl Consumer {
         self.unless_woken(offsets::list_offsets(&self.cluster, targets, self.options.isolation_level, timeout)).await
     }
 
-    /// Returns the number of offsets between position and end of each assigned partition. Brokers return the ends with
-    /// the records; only ends older than a second are requested.
+    /// Returns the number of offsets between the position and the end of each assigned partition. Fetch responses
+    /// contain the ends, so only ends older than a second are requested.
     pub async fn lag(&self, timeout: Duration) -> Result<Vec<(TopicPartition, i64)>> {
         self.check_open()?;
         let deadline = Instant::now() + timeout;
@@ -115,13 +117,14 @@ impl Consumer {
         Ok(lags)
     }
 
-    /// Continues at `offset` and drops fetched records.
+    /// Moves the position to `offset` and drops fetched records.
     pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
         self.seek_after(tp, offset, None)
     }
 
-    /// Continues at an offset that follows a record of `leader_epoch`, as returned with rows and commits. If that
-    /// record was truncated since, the position is reset to the divergence of the logs (KIP-320).
+    /// Moves the position to `offset`, where `leader_epoch` is the epoch of the preceding record, as returned with rows
+    /// and commits. If that record has been truncated, the position is reset to the offset where the logs diverge
+    /// (KIP-320).
     pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
@@ -130,16 +133,15 @@ impl Consumer {
         self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
     }
 
-    /// Limits a partition to rows below `until`, or removes the limit. A poll returns without rows once the last of
-    /// them has been returned. Rows past the end are kept for later reads. The limit applies until the partition is no
-    /// longer assigned.
+    /// Limits a partition to rows with offsets below `until`; `None` removes the limit. Once all rows below the limits
+    /// have been returned, a poll returns without rows. Rows past the limit are kept for later reads. The limit applies
+    /// until the partition is no longer assigned.
     pub fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
         self.check_open()?;
         self.fetcher.shared.read_until(tp, until)
     }
 
-    /// Returns true if the next row of a partition has this offset and may be returned: the partition is assigned and
-    /// not paused.
+    /// Returns true if the partition is assigned and not paused, and its next row has this offset.
     pub fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
         self.fetcher.shared.is_next(tp, offset)
     }
@@ -149,12 +151,13 @@ impl Consumer {
         self.fetcher.shared.lift_ends();
     }
 
-    /// Returns the partitions before their limits set by [`read_until`](Self::read_until), and those without one.
+    /// Returns the partitions that have not reached the limit set by [`read_until`](Self::read_until), and the
+    /// partitions without a limit.
     pub fn bounds(&self) -> Bounds {
         self.fetcher.shared.bounds()
     }
 
-    /// Moves the positions of these partitions, or of all assigned ones if none is passed.
+    /// Moves the positions of these partitions, or of all assigned partitions if `partitions` is empty.
     pub async fn seek_to(&self, partitions: &[TopicPartition], target: SeekTarget, timeout: Duration) -> Result<()> {
         let partitions = if partitions.is_empty() { self.assignment() } else { partitions.to_vec() };
         let deadline = Instant::now() + timeout;

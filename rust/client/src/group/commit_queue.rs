@@ -1,5 +1,5 @@
-//! Queue of one consumer's commits. Commits are sent one at a time, so that a late response cannot undo a newer commit,
-//! and those queued in between are sent as one request.
+//! Queue of one consumer's commits. Only one commit request is in flight at a time, so that an older commit cannot
+//! overwrite a newer one. Commits queued during a request are sent together in the next request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +22,14 @@ use crate::types::{OffsetAndMetadata, TopicPartition};
 /// Offsets by partition.
 pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 
-/// Interval at which a changed member epoch is checked for.
+/// Interval between checks for a new member epoch.
 const EPOCH_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum wait for a newer epoch, after which a commit is retried with the same one: the coordinator may be behind.
+/// Maximum wait for a newer epoch. After this time, a commit is retried with the same epoch, because the coordinator
+/// may be behind.
 const SAME_EPOCH_RETRY: Duration = Duration::from_secs(1);
 
-/// Interval after which unchanged offsets are committed again: a group without members keeps its offsets only for
-/// `offsets.retention.minutes` (KIP-211), of which the minimum is one minute.
+/// Interval after which unchanged offsets are committed again, because a group without members keeps its offsets only
+/// for `offsets.retention.minutes` (KIP-211), which is at least one minute.
 const RECOMMIT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A commit in the queue.
@@ -86,7 +87,7 @@ impl Batch {
     }
 }
 
-/// Returns the error of a partition that is missing from a response: it may not have been committed.
+/// Returns the error for a partition that is missing from a response, so its offset may not have been committed.
 fn without_outcome(tp: &TopicPartition) -> Error {
     Error::protocol("the coordinator", format!("OffsetCommit has no outcome for {tp}"))
 }
@@ -113,7 +114,7 @@ pub(crate) struct CommitQueue {
     pub(crate) auto_commit_in_flight: Arc<AtomicBool>,
     /// Last committed offsets, which automatic commits do not commit again.
     last_committed: Arc<Mutex<LastCommitted>>,
-    /// Error of the last commit, or of the one in flight if it is being retried.
+    /// Error of the last commit, or of the commit in flight while that is being retried.
     last_error: LastError,
 }
 
@@ -128,7 +129,8 @@ fn set_last_error(last_error: &LastError, error: Option<Error>) {
 struct LastCommitted(BTreeMap<TopicPartition, (i64, Instant)>);
 
 impl LastCommitted {
-    /// Returns the offsets that differ from the committed ones, or were committed longer than `RECOMMIT_INTERVAL` ago.
+    /// Returns the offsets that differ from the committed offsets, or were committed longer than `RECOMMIT_INTERVAL`
+    /// ago.
     fn to_commit(&self, offsets: Offsets, now: Instant) -> Offsets {
         let known = |tp: &TopicPartition, new: i64| {
             self.0.get(tp).is_some_and(|(offset, at)| *offset == new && now.duration_since(*at) < RECOMMIT_INTERVAL)
@@ -185,8 +187,8 @@ impl CommitQueue {
         receiver
     }
 
-    /// Queues a commit after earlier ones. `then` is called with the result, in the order of the commits. Unknown
-    /// topics are retried for `patience`. Must be called within a tokio runtime.
+    /// Queues a commit behind earlier commits. `then` is called with the result, in the order of the commits.
+    /// Partitions of unknown topics are retried for `patience`. Must be called within a tokio runtime.
     pub(crate) fn submit_then(
         &self,
         identity: MemberIdentity,
@@ -211,12 +213,13 @@ impl CommitQueue {
         let _ = timeout(limit, empty_commit).await;
     }
 
-    /// Returns the offsets that differ from the last committed ones, or were committed too long ago.
+    /// Returns the offsets that differ from the last committed offsets, or were committed longer than
+    /// `RECOMMIT_INTERVAL` ago.
     pub(crate) fn to_commit(&self, offsets: Offsets) -> Offsets {
         self.last_committed().to_commit(offsets, Instant::now())
     }
 
-    /// Forgets partitions that other members may commit from now on.
+    /// Forgets the last committed offsets of partitions that other members may commit from now on.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         let mut last_committed = self.last_committed();
         for tp in partitions {
@@ -260,7 +263,7 @@ async fn run(
 }
 
 impl CommitSender {
-    /// Commits a batch; returns the results in the order of its offsets.
+    /// Commits a batch. Returns the results in the order of the batch's offsets.
     async fn commit(&self, batch: &Batch, last_error: &LastError) -> Result<Outcomes> {
         let mut identity = batch.identity.clone();
         // Partitions that the member no longer owned when its epoch changed.
@@ -286,7 +289,8 @@ impl CommitSender {
                 return Ok(batch.offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect());
             };
             match *code {
-                // The epoch changed without affecting these partitions: it is the same member (KIP-848).
+                // The member has a newer epoch (KIP-848). Partitions that it still owns are committed again with that
+                // epoch.
                 ErrorCode::STALE_MEMBER_EPOCH => {
                     set_last_error(last_error, Some(error.clone()));
                     let owned = self.membership.committable();
@@ -306,7 +310,7 @@ impl CommitSender {
                     self.membership.request_rejoin(&identity, RejoinReason::RebalanceInProgress);
                     return outcome;
                 }
-                // The member rejoins with its id: with a new one it would wait a session timeout for its own old
+                // The member rejoins with its id, because with a new id it would wait a session timeout for its own old
                 // membership.
                 ErrorCode::ILLEGAL_GENERATION => {
                     self.membership.request_rejoin(&identity, RejoinReason::IllegalGeneration);

@@ -32,8 +32,8 @@ pub struct Completed {
     pub outcome: Result<Outcomes>,
 }
 
-/// Automatic commit of the partitions revoked by one event. Several polls may wait for it if the first one runs out of
-/// time; a later event for the same partitions has its own commit.
+/// Automatic commit of the partitions revoked by one event. If a poll times out, the next poll waits for the same
+/// commit. A later event for the same partitions has its own commit.
 struct RevocationCommit {
     event_id: u64,
     until: Instant,
@@ -49,7 +49,7 @@ pub(crate) struct ConsumerGroup {
     /// Automatic commit before partitions are revoked.
     revocation_commit: tokio::sync::Mutex<Option<RevocationCommit>>,
     waker: Arc<dyn PollWaker>,
-    /// Member that the first subscription turns into a task.
+    /// Member that has no task yet; the first subscription starts the task.
     member: Mutex<Option<Member>>,
     task: Mutex<Option<JoinHandle<()>>>,
     stored: Mutex<BTreeMap<TopicPartition, OffsetAndMetadata>>,
@@ -157,8 +157,8 @@ impl ConsumerGroup {
         lock(&self.stored).iter().map(|(tp, offset)| (tp.clone(), offset.clone())).collect()
     }
 
-    /// Discards stored and committed offsets of partitions that are now assigned to other members, so that they do not
-    /// reappear with the partitions (redpanda-data/connect#4477).
+    /// Discards stored offsets and remembered committed offsets of partitions that other members may now own, so that
+    /// old offsets are not used if the partitions return (redpanda-data/connect#4477).
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         {
             let mut stored = lock(&self.stored);
@@ -173,8 +173,8 @@ impl ConsumerGroup {
         self.membership.commit_identity(self.coordinator.group())
     }
 
-    /// Commits after earlier commits and waits for the result. Without offsets it only waits for earlier commits,
-    /// member or not.
+    /// Commits after earlier commits and waits for the result. Without offsets, only waits for earlier commits, even if
+    /// the consumer is not a member.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
         if offsets.is_empty() {
             self.flush(limit).await;
@@ -238,8 +238,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// Commits in the background. `take_completed` returns the results in the order of the calls, including the error
-    /// of a consumer that cannot commit now.
+    /// Commits in the background. `take_completed` returns the results in the order of the calls, including an error if
+    /// the consumer cannot commit now.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
         let (completed, waker) = (Arc::clone(&self.completed), Arc::clone(&self.waker));
         let (identity, offsets, error) = match self.commit_identity_now(&offsets) {
@@ -248,7 +248,7 @@ impl ConsumerGroup {
             // An empty commit sends no request, but keeps the order of the results.
             Err(error) => (MemberIdentity::default(), Offsets::new(), Some(error)),
         };
-        // Ids have the order of the commits.
+        // Locked until the commit is queued, so that ids have the order of the commits.
         let mut last_commit_id = lock(&self.last_commit_id);
         *last_commit_id += 1;
         let id = *last_commit_id;
@@ -306,8 +306,8 @@ impl ConsumerGroup {
     }
 
     /// With `enable.auto.commit`, commits the finished offsets of `revoked` after earlier commits, before the
-    /// partitions are revoked. Failures are logged, and the records are consumed again. Returns false if `deadline`
-    /// passed first: the next call waits for the same commit.
+    /// partitions are revoked. If the commit fails, the error is logged and the records are consumed again. Returns
+    /// false if `deadline` passed first; the next call waits for the same commit.
     pub(crate) async fn commit_revoked(
         &self,
         revoked: &[TopicPartition],
@@ -315,7 +315,7 @@ impl ConsumerGroup {
         deadline: Instant,
     ) -> bool {
         let mut current = self.revocation_commit.lock().await;
-        // Without an event, the application has unsubscribed in between, which commits on its own.
+        // The application has unsubscribed since the event was taken, so this commit is no longer needed.
         let Some(event_id) = self.membership.taken_event_id() else { return true };
         if current.as_ref().is_none_or(|current| current.event_id != event_id) {
             let identity = match self.commit_identity() {
@@ -347,8 +347,9 @@ impl ConsumerGroup {
         true
     }
 
-    /// With `enable.auto.commit`, commits in the background the finished offsets of partitions that the application no
-    /// longer consumes, after earlier commits and before later ones. Must be called within a tokio runtime.
+    /// With `enable.auto.commit`, commits the finished offsets of partitions that the application no longer consumes.
+    /// Commits in the background, after earlier commits and before later commits. Must be called within a tokio
+    /// runtime.
     pub(crate) fn commit_unassigned(&self, finished: Offsets, limit: Duration) {
         let revoked: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
         let offsets = self.commits.to_commit(finished);
@@ -364,7 +365,7 @@ impl ConsumerGroup {
         self.forget(&revoked);
     }
 
-    /// Drops the commit of an event that was acknowledged in another way.
+    /// Acknowledges the event that was taken and drops its unfinished commit, if any.
     pub(crate) fn acknowledge(&self) {
         self.membership.acknowledge();
         // A call that waits for a commit holds the lock, and compares event ids before it reuses a commit.
@@ -373,8 +374,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// With `enable.auto.commit`, commits when the consumer closes. Failures are logged, and the records are consumed
-    /// again.
+    /// With `enable.auto.commit`, commits `finished` before the consumer closes. If the commit fails, the error is
+    /// logged and the records are consumed again.
     pub(crate) async fn commit_finished(&self, finished: Offsets, limit: Duration) {
         let offsets = self.commits.to_commit(finished);
         if offsets.is_empty() {
@@ -407,7 +408,7 @@ impl ConsumerGroup {
     }
 }
 
-/// Returns true if the coordinator rejected a commit because its generation is over.
+/// Returns true if the coordinator rejected a commit because the generation of the commit has ended.
 fn is_generation_error(code: i16) -> bool {
     [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|error| error.code() == code)
 }

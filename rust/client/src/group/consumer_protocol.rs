@@ -1,8 +1,8 @@
 //! Membership by the consumer protocol (KIP-848): the coordinator computes the assignment and sends it in heartbeat
 //! responses.
 //!
-//! A member first revokes partitions and reports that, and only then receives new ones: the coordinator ensures that no
-//! partition is assigned twice.
+//! A member first revokes partitions and reports the revocation, and receives new partitions only afterwards. So the
+//! coordinator never assigns a partition to two members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -28,14 +28,14 @@ const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
 /// Epoch of a static member that leaves and will return.
 const LEAVE_STATIC: i32 = -2;
-/// First version with client-side member ids and patterns.
+/// First version of ConsumerGroupHeartbeat with patterns and with member ids chosen by the client.
 const CLIENT_MEMBER_IDS: i16 = 1;
-/// Heartbeat interval until the coordinator has sent one.
+/// Heartbeat interval until the coordinator sends another interval.
 const INITIAL_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum delay before a failed heartbeat is retried.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum wait of a static member for a predecessor that did not leave: Kafka's default of
-/// `group.consumer.max.session.timeout.ms`. A predecessor that is still a member after that is running.
+/// Maximum time for which a static member waits for a predecessor that did not leave: Kafka's default of
+/// `group.consumer.max.session.timeout.ms`. A predecessor that is a member for longer is still running.
 const MAX_SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Reconciliation<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -88,13 +88,13 @@ struct ConsumerMember<'a> {
     version: u64,
     /// Newest subscription whose topics are known.
     topics: Option<SubscribedTopics>,
-    /// Last assignment of the coordinator, until the names of its topics are known.
+    /// Last assignment from the coordinator, as long as names of its topics are unknown.
     unresolved: Option<Assignment>,
     /// Partitions that the coordinator has assigned.
     target: Option<Owned>,
     /// Partitions owned before a revocation, which are reported until the last commits have completed.
     owned_before_revocation: Option<Owned>,
-    /// Assigned topics without a known name, each of which is logged once.
+    /// Assigned topics without a known name. Each of these topics is logged once.
     unnamed_topics: BTreeSet<Uuid>,
 }
 
@@ -109,11 +109,12 @@ impl<'a> ConsumerMember<'a> {
             if let Some(assignment) = self.unresolved.take_if(|assignment| self.member.knows_topics(assignment)) {
                 self.target = Some(self.resolve_names(assignment)?);
             }
-            // Metadata comes from other brokers, which may be slow: heartbeats do not wait for it.
+            // Heartbeats do not wait for metadata, because it comes from other brokers, which may be slow.
             if self.unresolved.is_some() && lookup.is_none() {
                 lookup = Some(Box::pin(look_up_subscription(self.member, true)));
             }
-            // Waits for the names of a newer assignment, which may revoke partitions of this one.
+            // Waits for the topic names of a newer assignment, because that may revoke partitions of the current
+            // assignment.
             if reconciliation.is_none() && self.unresolved.is_none() {
                 reconciliation = self.reconcile();
             }
@@ -249,7 +250,7 @@ impl<'a> ConsumerMember<'a> {
                 }
                 Err(Error::UnsupportedVersion(text)) => return Err(protocol_unsupported(&text)),
                 Err(error) if error.retriable() => {
-                    // The response may have been lost with the connection: the next heartbeat is a full one.
+                    // The response may have been lost with the connection, so the next heartbeat contains all fields.
                     self.reported = None;
                     error
                 }
@@ -273,7 +274,7 @@ impl<'a> ConsumerMember<'a> {
         let member = self.member;
         let topics = match &self.topics {
             Some(topics) if self.epoch != JOIN => topics.clone(),
-            // Before joining, waiting for metadata cannot cost the membership.
+            // Before joining, there is no membership that could time out while metadata is requested.
             _ => {
                 let (subscription, version) = member.membership.current_subscription().await;
                 let names = member.subscribed_topics(&subscription, version).await?;
@@ -284,10 +285,11 @@ impl<'a> ConsumerMember<'a> {
         let full = self.epoch == JOIN || self.reported.is_none();
         let subscription_changed = full || topics.version != self.version;
         let ids = if full || self.reported.as_ref() != Some(owned) { Some(topics_by_id(member, owned)?) } else { None };
-        // Brokers that do not support patterns get the names that match now.
+        // Brokers that do not support patterns receive the names of the topics that match now.
         let names = Some(topics.names.clone()).filter(|_| subscription_changed);
         let build = |version: i16| {
-            // In version 0 the coordinator chooses the id, so a member without a response cannot leave.
+            // In version 0 the coordinator chooses the member id. Without a response, the member does not know its id
+            // and cannot leave.
             if version >= CLIENT_MEMBER_IDS {
                 member.join_sent.store(true, Ordering::Release);
             }
@@ -334,7 +336,8 @@ impl<'a> ConsumerMember<'a> {
     /// Returns the assignment by topic name. Topics with an unknown id are omitted; the coordinator sends them again.
     fn resolve_names(&mut self, assignment: Assignment) -> std::result::Result<Owned, MembershipEnd> {
         let metadata = self.member.cluster.metadata();
-        // All brokers with this protocol support topic ids, in Metadata versions that have them.
+        // All brokers with this protocol return topic ids, unless `api.version.metadata` selects an older Metadata
+        // version.
         if !self.member.knows_topics(&assignment) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
             let text = "group.protocol=consumer needs the ids of topics, which Metadata has from version 10 (Kafka 2.8) \
                         on: omit api.version.metadata, or set group.protocol to classic";
@@ -353,7 +356,7 @@ impl<'a> ConsumerMember<'a> {
                     if unnamed_topics.insert(topic_id) && !self.unnamed_topics.contains(&topic_id) {
                         tracing::warn!(?topic_id, "assigned a topic that the metadata does not have");
                     }
-                    // Makes the next heartbeat a full one.
+                    // Makes the next heartbeat contain all fields, so that the coordinator sends the assignment again.
                     self.reported = None;
                 }
             }
@@ -384,8 +387,8 @@ impl Member {
     }
 }
 
-/// Looks up the subscribed topics, and if `refresh` is set those of an assignment. Returns `None` if no broker
-/// responded.
+/// Looks up the subscribed topics. With `refresh`, also refreshes the metadata, which then names the topics of an
+/// assignment. Returns `None` if no broker responded.
 async fn look_up_subscription(
     member: &Member,
     refresh: bool,
@@ -413,7 +416,7 @@ fn topics_by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> 
     let metadata = member.cluster.metadata();
     let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
     for tp in owned {
-        // A deleted topic has no id and is no longer owned.
+        // Partitions of a deleted topic, which has no id, are not reported as owned.
         if let Some(topic) = metadata.topic(&tp.topic) {
             topics.entry(topic.topic_id).or_default().push(tp.partition);
         }

@@ -26,12 +26,12 @@ pub(crate) enum MembershipEnd {
     Fenced {
         /// True if the member id is still valid.
         keep_id: bool,
-        /// Error code of the coordinator.
+        /// Error returned by the coordinator.
         error: Error,
     },
     /// The application did not poll for `max.poll.interval.ms`.
     PollIntervalExceeded,
-    /// Rejoining would not help.
+    /// An error that rejoining would not fix.
     Fatal(Error),
 }
 
@@ -60,14 +60,14 @@ pub(crate) struct Member {
     pub(crate) membership: Arc<Membership>,
     pub(crate) commits: Arc<CommitQueue>,
     pub(crate) waker: Arc<dyn PollWaker>,
-    /// Partitions and number of the last generation. Eager members own nothing when they join, and their assignors
-    /// report these instead, like Java's since `onAssignment`. Kept when the member is fenced: the coordinator may have
-    /// lost the group, and newer generations take precedence over an old one.
+    /// Partitions and number of the last generation. Eager members own no partitions when they join, so their assignors
+    /// report these partitions instead, like Java's assignors with `onAssignment`. They are kept when the member is
+    /// fenced, because the coordinator may have lost the group; otherwise newer generations take precedence.
     pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
-    /// Set once a request to join was sent, which the coordinator may have handled even if no response arrived
+    /// True once a request to join was sent. The coordinator may have handled the request even if no response arrived
     /// (KIP-848).
     pub(crate) join_sent: AtomicBool,
-    /// Set once a join failure has been logged as a warning.
+    /// True once a join failure has been logged as a warning.
     pub(crate) join_error_logged: AtomicBool,
 }
 
@@ -181,7 +181,7 @@ pub(super) fn rebalance_limit(options: &GroupOptions) -> Duration {
     }
 }
 
-/// Converts a duration to the milliseconds of a request.
+/// Converts a duration to milliseconds for a request field.
 pub(super) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

@@ -60,7 +60,7 @@ impl Member {
                     }
                 }
                 Some(MembershipEnd::Fatal(error)) => {
-                    // A custom assignor cannot be called while the interpreter exits, which is not an error to log.
+                    // While the interpreter exits, custom assignors cannot be called. This is not logged as an error.
                     if !matches!(error, Error::Closed(_)) {
                         tracing::error!(group, %error, "failed to join the group");
                     }

@@ -1,4 +1,4 @@
-//! Groups: membership by either protocol.
+//! Consumer groups: membership by the classic or the consumer protocol, assignors, and commits.
 pub mod assignor;
 mod classic;
 pub(crate) mod commit_queue;

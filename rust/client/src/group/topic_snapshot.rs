@@ -1,4 +1,4 @@
-//! Snapshot of topics, by which a group leader detects changes that require a rebalance.
+//! Snapshot of topics, with which a group leader detects changes that require a rebalance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::cluster::metadata::Metadata;
 /// Racks of the replicas, by topic and partition.
 pub(super) type TopicSnapshot = BTreeMap<String, Vec<BTreeSet<String>>>;
 
-/// Takes a snapshot of the topics in `names`. Racks are included if this member has one (KIP-881). A broker that is
+/// Takes a snapshot of the topics in `names`. Racks are included if this member has a rack (KIP-881). A broker that is
 /// down keeps its last known rack from `known_racks`, so that a restart does not trigger a rebalance.
 pub(super) fn snapshot(
     known_racks: &mut BTreeMap<i32, String>,

@@ -49,7 +49,7 @@ pub fn encode_assignment(partitions: &[TopicPartition], user_data: Option<Bytes>
     bytes(ConsumerProtocolAssignment { assigned_partitions, user_data, ..Default::default() }.to_bytes())
 }
 
-/// Decodes the partitions and user data of an assignment; empty bytes are an empty assignment.
+/// Decodes the partitions and user data of an assignment. Empty bytes are decoded as an empty assignment.
 pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<Bytes>)> {
     if bytes.is_empty() {
         return Ok((Vec::new(), None));
@@ -59,13 +59,13 @@ pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<By
     Ok((flatten(message.assigned_partitions), message.user_data))
 }
 
-/// Encodes the user data of "sticky": the previous partitions and their generation, as eager members own nothing when
-/// they join.
+/// Encodes the user data of "sticky": the previous partitions and their generation. Owned partitions in the
+/// subscription do not suffice, because eager members own none when they join.
 pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) -> Bytes {
     bytes(StickyUserData { previous_assignment: by_topic(partitions), generation, ..Default::default() }.to_bytes())
 }
 
-/// Decodes user data of "sticky". The generation is optional; returns `None` for other data.
+/// Decodes user data of "sticky", in which the generation is optional. Returns `None` for invalid data.
 pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
     let data = StickyUserData::from_bytes(bytes).ok()?;
     Some((flatten(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
@@ -81,12 +81,12 @@ pub(super) fn decode_generation(mut bytes: &[u8]) -> Option<i32> {
     bytes.try_get_i32().ok()
 }
 
-/// Returns true if a name is short enough to be encoded. Longer ones are not valid and are omitted.
+/// Returns true if a name is short enough to be encoded. Longer names are invalid and are omitted.
 fn is_encodable(name: &str) -> bool {
     i16::try_from(name.len()).is_ok()
 }
 
-/// Groups partitions by topic, both sorted.
+/// Groups partitions by topic. Topics and partition numbers are sorted.
 fn by_topic(partitions: &[TopicPartition]) -> Vec<WireTopicPartition> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in partitions.iter().filter(|partition| is_encodable(&partition.topic)) {
@@ -107,7 +107,8 @@ fn flatten(topics: Vec<WireTopicPartition>) -> Vec<TopicPartition> {
     topics.into_iter().flat_map(partitions).collect()
 }
 
-/// Encoding can fail only for more than two billion elements, since long names are omitted.
+/// Returns the encoded bytes. Encoding can fail only for more than two billion elements, because long names are
+/// omitted.
 fn bytes(encoded: std::result::Result<Bytes, EncodeError>) -> Bytes {
     encoded.unwrap_or_default()
 }

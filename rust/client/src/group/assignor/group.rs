@@ -1,4 +1,4 @@
-//! Members, topics and partitions as indexes in the order of their names, as used by all assignors.
+//! Members, topics and partitions, which all assignors represent by indexes in name order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::types::TopicPartition;
 #[derive(Debug)]
 pub(super) struct Topic<'a> {
     pub(super) name: &'a str,
-    /// Index of its first partition; the others follow.
+    /// Index of the topic's first partition. The other partitions of the topic have the following indexes.
     pub(super) first: usize,
-    /// Racks of the replicas, by partition.
+    /// Racks of the replicas, by partition number.
     pub(super) racks: &'a [Vec<String>],
     /// Indexes of the subscribed members, ascending.
     pub(super) subscribers: Vec<usize>,
 }
 
 impl Topic<'_> {
-    /// Returns the indexes of its partitions.
+    /// Returns the indexes of the topic's partitions.
     pub(super) fn partitions(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.racks.len()
     }
@@ -29,12 +29,12 @@ impl Topic<'_> {
     }
 }
 
-/// Input of an assignor. Indexes of members, topics and partitions come from here and are valid.
+/// Input of an assignor. All indexes of members, topics and partitions are created here, so they are valid.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) members: Vec<(&'a str, &'a Subscription)>,
     pub(super) topics: Vec<Topic<'a>>,
-    /// Index of the topic, by partition.
+    /// Index of the partition's topic, by partition index.
     topic_of: Vec<usize>,
 }
 
@@ -77,18 +77,18 @@ impl<'a> Group<'a> {
         &topic.racks[partition - topic.first]
     }
 
-    /// Returns the rack of a member. An empty name counts as none.
+    /// Returns the rack of a member. An empty name counts as no rack.
     pub(super) fn rack(&self, member: usize) -> Option<&'a str> {
         self.members[member].1.rack.as_deref().filter(|rack| !rack.is_empty())
     }
 
-    /// Returns an index of partitions by name.
+    /// Returns a map from topic names to topics, which looks up indexes of partitions.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         Lookup(self.topics.iter().map(|topic| (topic.name, topic)).collect())
     }
 
     /// Returns every member's rank in Kafka's order: static members by instance id, so that restarts with new member
-    /// ids do not change the assignment (KIP-345), then the others by member id.
+    /// ids do not change the assignment (KIP-345), then other members by member id.
     pub(super) fn ranks(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.members.len()).collect();
         order.sort_by_key(|member| {
@@ -102,7 +102,7 @@ impl<'a> Group<'a> {
         ranks
     }
 
-    /// Converts partitions by member index to an assignment by name.
+    /// Converts partition indexes by member index to an assignment with topic names and member ids.
     pub(super) fn to_assignment(&self, assigned: Vec<Vec<usize>>) -> Assignment {
         let names: Vec<Arc<str>> = self.topics.iter().map(|topic| topic.name.into()).collect();
         let topic_partition = |partition: usize| {
@@ -130,8 +130,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Returns true if racks affect the assignment: a member is in the rack of a replica, and not all partitions have the
-/// same racks (KIP-881).
+/// Returns true if racks affect the assignment, that is, if a member is in the rack of a replica and not all partitions
+/// have the same racks (KIP-881).
 pub(super) fn racks_relevant<'a>(
     members: impl Iterator<Item = &'a str>,
     partitions: impl Iterator<Item = &'a [String]> + Clone,

@@ -1,7 +1,7 @@
 //! Partition assignors of Kafka's consumers, used by the leader of a classic group.
 //!
-//! They are pure functions of the members' subscriptions and match Java's assignors of the same names in rules and
-//! encoding, so that a group may mix clients, whichever of them leads.
+//! Assignors are pure functions of the members' subscriptions. They follow the rules and the encoding of Java's
+//! assignors of the same names, so that a group can contain different clients and any of these can lead the group.
 
 mod encoding;
 mod group;
@@ -42,8 +42,7 @@ pub struct Subscription {
     pub instance_id: Option<String>,
 }
 
-/// Subscribed topics: racks of the replicas by partition number (empty if unknown). Topics that do not exist are
-/// absent.
+/// Racks of the replicas by partition number (empty if unknown), for every subscribed topic that exists.
 pub type Topics = BTreeMap<String, Vec<Vec<String>>>;
 /// Subscriptions by member id.
 pub type Members = BTreeMap<String, Subscription>;
@@ -52,7 +51,7 @@ pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
 
 /// Assigns partitions to the members of a group.
 pub trait Assignor: Send + Sync + Debug {
-    /// Returns the name of its protocol, which all members of a group must support.
+    /// Returns the name of the assignor's protocol, which all members of a group must support.
     fn name(&self) -> &str;
 
     /// Returns true if members continue to consume their partitions during a rebalance (KIP-429).
@@ -60,16 +59,16 @@ pub trait Assignor: Send + Sync + Debug {
         false
     }
 
-    /// Returns the user data of the member's next subscription. `owned` are the partitions assigned in `generation`;
-    /// for a cooperative member, those of them that it still has.
+    /// Returns the user data of the member's next subscription. `owned` are the partitions assigned in `generation`; a
+    /// cooperative member passes only the partitions that it still owns.
     ///
     /// # Errors
-    /// Errors of a custom assignor.
+    /// Fails only if a custom assignor fails.
     fn user_data(&self, _owned: &[TopicPartition], _generation: i32) -> Result<Option<Bytes>> {
         Ok(None)
     }
 
-    /// Assigns the partitions. Every member is in the result.
+    /// Assigns the partitions. The result contains every member, even a member without partitions.
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment>;
 }
 

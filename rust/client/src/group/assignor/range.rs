@@ -1,5 +1,5 @@
-//! Range assignor: assigns ranges of each topic, so that topics with the same number of partitions are divided equally
-//! and partitions with the same number are assigned to the same member.
+//! Range assignor: divides each topic into ranges, so that topics with the same number of partitions are divided
+//! equally and partitions with the same number are assigned to the same member.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use super::group::{Group, Topic, racks_relevant};
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 
-/// Assigns ranges of each topic, preferring members in the racks of the replicas if the ranges remain equal (KIP-881).
+/// Assigns a range of each topic to each member. Prefers members in the racks of the replicas as long as this does not
+/// change the number of partitions per member (KIP-881).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Range;
 
@@ -38,7 +39,7 @@ struct TopicAssignment<'a> {
     /// Subscribed members, by rank.
     consumers: Vec<ConsumerState<'a>>,
     unassigned: Vec<usize>,
-    /// Number of partitions per member, and the number of members that may still get one more.
+    /// Minimum number of partitions per member, and the number of members that may still get one partition more.
     per_consumer: usize,
     remaining_extras: usize,
     racks_relevant: bool,
@@ -71,7 +72,7 @@ impl<'a> TopicAssignment<'a> {
         }
     }
 
-    /// Returns true if a member is in the rack of a replica. A member without a rack matches all.
+    /// Returns true if a member is in the rack of a replica. A member without a rack matches every partition.
     fn in_rack(&self, consumer: usize, partition: usize) -> bool {
         let racks = &self.topic.racks[partition - self.topic.first];
         self.consumers[consumer].rack.is_none_or(|rack| racks.iter().any(|other| other == rack))
@@ -109,9 +110,9 @@ impl<'a> TopicAssignment<'a> {
     }
 }
 
-/// Assigns partitions within racks as far as ranges remain equal. Topics with the same subscribers and number of
-/// partitions are co-partitioned: a partition number is assigned to a member that matches in all of them, or left
-/// unassigned.
+/// Assigns partitions to members in the racks of the replicas as long as this does not change the number of partitions
+/// per member. Topics with the same subscribers and number of partitions are co-partitioned: a partition number is
+/// assigned to a member that matches in all these topics, or stays unassigned.
 fn assign_in_racks(topic_assignments: &mut [TopicAssignment<'_>], assigned: &mut [Vec<usize>]) {
     let mut copartitioned: BTreeMap<(Vec<usize>, usize), Vec<&mut TopicAssignment<'_>>> = BTreeMap::new();
     for topic_assignment in topic_assignments {
@@ -129,7 +130,7 @@ fn assign_in_racks(topic_assignments: &mut [TopicAssignment<'_>], assigned: &mut
 
 fn assign_together(topic_assignments: &mut [&mut TopicAssignment<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
     let Some(first) = topic_assignments.first() else { return };
-    // No member has a rack.
+    // Without members in racks, all partitions are assigned as ranges later.
     if first.consumers.iter().all(|consumer| consumer.rack.is_none()) {
         return;
     }

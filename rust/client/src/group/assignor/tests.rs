@@ -107,7 +107,7 @@ fn range_prefers_matching_racks() {
     let members = || [("a", subscribed("t").in_rack("x")), ("b", subscribed("t").in_rack("y"))];
     assert_eq!(assign("range", [topic("t", &["y", "x", "y", "x"])], members()), ["a: t-1 t-3", "b: t-0 t-2"]);
     assert_eq!(assign("range", [topic("t", &["y", "y", "y", "x"])], members()), ["a: t-2 t-3", "b: t-0 t-1"]);
-    // All partitions have the same racks, which therefore do not matter.
+    // All partitions have the same racks, so racks do not affect the assignment.
     assert_eq!(assign("range", [topic("t", &["x y", "y x", "x y"])], members()), ["a: t-0 t-1", "b: t-2"]);
 }
 
@@ -155,7 +155,7 @@ fn sticky_ignores_invalid_user_data() {
         assign("sticky", [topic("t", &["", ""])], [("a", subscribed("t")), ("b", invalid)]),
         ["a: t-0", "b: t-1"]
     );
-    // Partitions and topics that do not exist.
+    // Partitions and topics that do not exist are ignored.
     let stale = subscribed("t").with_previous("t-1 t-7 t--1 gone-0", 1);
     assert_eq!(assign("sticky", [topic("t", &["", ""])], [("a", stale), ("b", subscribed("t"))]), ["a: t-1", "b: t-0"]);
 }
@@ -193,7 +193,7 @@ fn cooperative_sticky_assigns_moved_partitions_in_the_next_round() {
     assert_eq!(assign("cooperative-sticky", topics(), first), ["a: t-0 t-1", "b: "]);
     let second = [("a", subscribed("t").with_previous("t-0 t-1", 2)), ("b", subscribed("t").with_previous("", 2))];
     assert_eq!(assign("cooperative-sticky", topics(), second), ["a: t-0 t-1", "b: t-2 t-3"]);
-    // Members with different subscriptions.
+    // The same applies to members with different subscriptions.
     let first = [("a", subscribed("t").with_previous("t-0 t-1 t-2 t-3", 1)), ("b", subscribed("t u"))];
     assert_eq!(assign("cooperative-sticky", topics(), first), ["a: t-2 t-3", "b: "]);
 }

@@ -22,7 +22,7 @@ use crate::types::TopicPartition;
 const PROTOCOL_TYPE: &str = "consumer";
 
 impl ClassicMember<'_> {
-    /// Joins and syncs. The inner error is the reason to join again.
+    /// Joins a generation and receives its assignment. The inner error is the reason to join again.
     pub(super) async fn join(
         &self,
         names: BTreeSet<String>,
@@ -52,8 +52,7 @@ impl ClassicMember<'_> {
             let code = ErrorCode::from_i16(response.error_code);
             match code {
                 ErrorCode::NONE => break response,
-                // The coordinator assigns a member id this way; the first time, the request is repeated without a
-                // delay.
+                // The coordinator has assigned a member id. The first time, the request is repeated without a delay.
                 ErrorCode::MEMBER_ID_REQUIRED if !std::mem::replace(&mut has_member_id, true) => {
                     self.membership.set_member_id(&response.member_id);
                 }
@@ -145,7 +144,7 @@ impl ClassicMember<'_> {
     fn check_error(&self, code: ErrorCode, api: &str) -> std::result::Result<Error, MembershipEnd> {
         let error = Error::server(code, format!("{api} in group {}", self.coordinator.group()));
         match code {
-            // A coordinator that is still loading, as no id was sent.
+            // No member id was sent, so the coordinator is still loading the group.
             ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {}
             ErrorCode::UNKNOWN_MEMBER_ID => return Err(MembershipEnd::Fenced { keep_id: false, error }),
             ErrorCode::ILLEGAL_GENERATION => return Err(MembershipEnd::Fenced { keep_id: true, error }),
@@ -189,7 +188,7 @@ impl ClassicMember<'_> {
         let metadata = self.with_heartbeats(Some(response.generation_id), metadata_lookup).await??;
         let topics = assignor_topics(&metadata, &names);
         let snapshot = self.topic_snapshot(&metadata, &names);
-        // A static leader that returned: all members keep their partitions (KIP-814).
+        // A static leader has returned, so all members keep their partitions (KIP-814).
         if response.skip_assignment {
             return Ok((LeaderState { names, snapshot }, Vec::new()));
         }

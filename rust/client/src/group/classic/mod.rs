@@ -23,7 +23,7 @@ use crate::types::TopicPartition;
 
 /// Interval at which missing topics are looked up.
 const MISSING_TOPICS_REFRESH: Duration = Duration::from_secs(1);
-/// First version with a list of members, by which static members can leave too (KIP-345).
+/// First version of LeaveGroup with a list of members, which allows static members to leave (KIP-345).
 const LEAVE_WITH_MEMBERS: i16 = 3;
 
 /// State at the time of joining a generation.
@@ -33,7 +33,7 @@ struct JoinedGeneration {
     leader: Option<LeaderState>,
 }
 
-/// Topics of the group as they were when this member, the leader, assigned them.
+/// Topics of the group as they were when this member assigned them as the leader.
 struct LeaderState {
     names: BTreeSet<String>,
     snapshot: TopicSnapshot,
@@ -41,9 +41,9 @@ struct LeaderState {
 
 /// Outcome of one attempt to join a generation.
 enum GenerationOutcome {
-    /// The generation was entered, and is over.
+    /// The generation was entered and has ended.
     Entered,
-    /// The group continued without this member.
+    /// The member did not enter the generation because of this error.
     Missed(Error),
 }
 
@@ -152,7 +152,7 @@ impl ClassicMember<'_> {
             {
                 return;
             }
-            // Missing topics are looked up until they exist. A topic with an invalid name never will.
+            // Missing topics are looked up until they exist, except topics with an invalid name, which can never exist.
             let invalid = |name: &str| metadata.topic_error(name) == Some(ErrorCode::INVALID_TOPIC_EXCEPTION);
             let is_missing = |name: &String| metadata.topic(name).is_none() && !invalid(name);
             let missing = |names: &BTreeSet<String>| names.iter().any(is_missing);

@@ -2,7 +2,7 @@
 //!
 //! The task never changes the assignment on its own: it dispatches a rebalance event and waits, while heartbeats
 //! continue, until the polling thread has called the listener and acknowledged the event. Partitions are therefore
-//! revoked between two polls, after the application has finished with the rows of the last one.
+//! revoked between two polls, after the application has finished the rows of the previous poll.
 
 mod polling_side;
 mod task_side;
@@ -63,7 +63,7 @@ struct State {
     failure: Option<(Error, bool)>,
     /// Errors for `poll` that do not end the membership.
     reports: VecDeque<Error>,
-    /// Topics of this subscription that were already reported, with the error of each.
+    /// Topics of this subscription that were already reported, each with its error.
     reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
     member_state: MemberState,
@@ -241,7 +241,7 @@ mod tests {
         assert!(!ready_to_join().await, "no poll yet");
         let long_poll = membership.polling();
         assert!(ready_to_join().await);
-        // The poll outlives the membership, which ended before it returned.
+        // The poll is still running when the membership ends.
         membership.suspend_until_poll(None);
         assert!(ready_to_join().await);
         let error = Error::server(samsarrow_wire::error_code::ErrorCode::GROUP_AUTHORIZATION_FAILED, "JoinGroup");

@@ -49,7 +49,8 @@ impl Membership {
         partitions.all(|tp| state.owned.contains(tp))
     }
 
-    /// Returns the partitions that can be committed: those owned, and those revoked but not yet reassigned.
+    /// Returns the partitions that can be committed: owned partitions, and revoked partitions that are not yet
+    /// reassigned.
     pub(crate) fn committable(&self) -> Owned {
         let state = self.lock();
         state.owned.union(&state.revoked).cloned().collect()
@@ -80,8 +81,8 @@ impl Membership {
         Polling(self)
     }
 
-    /// Returns the error that ended the membership, after which the next poll rejoins. An error that makes rejoining
-    /// wrong is returned by every call. Then returns errors that did not end the membership.
+    /// Returns the error that ended the membership; the next poll rejoins. An error after which the member must not
+    /// rejoin is returned by every call. Without such an error, returns the next error that did not end the membership.
     pub(crate) fn failure(&self) -> Option<Error> {
         let mut state = self.lock();
         match &state.failure {
@@ -91,7 +92,7 @@ impl Membership {
         }
     }
 
-    /// Returns true if [`failure`](Self::failure) or [`take`](Self::take) would return something.
+    /// Returns true if [`failure`](Self::failure) or [`take`](Self::take) would return an error or an event.
     pub(crate) fn has_pending(&self) -> bool {
         let state = self.lock();
         state.failure.is_some()
@@ -121,7 +122,7 @@ impl Membership {
         if let Some(pending) = &mut self.lock().pending {
             pending.taken = false;
         }
-        // A newer event may replace it.
+        // Wakes the task, because a newer event may replace the requeued event.
         self.wake();
     }
 
@@ -176,12 +177,12 @@ impl Membership {
         }
     }
 
-    /// Waits until the new generation is complete.
+    /// Waits until the new generation is complete or the membership has ended.
     pub(crate) async fn generation_formed(&self) {
         self.wait_for(|state| (state.member_state != MemberState::Joining).then_some(())).await;
     }
 
-    /// Returns the current identity, for commits within transactions.
+    /// Returns the member's current identity.
     pub(crate) fn identity(&self) -> MemberIdentity {
         self.lock().identity.clone()
     }

@@ -35,7 +35,8 @@ impl Membership {
         self.wait_for(|state| state.subscription.is_none().then_some(())).await;
     }
 
-    /// Returns the subscription and its version. Waits while the consumer has none, which `unsubscribed` reports.
+    /// Returns the subscription and its version. Waits while the consumer has no subscription; the caller detects that
+    /// with `unsubscribed`.
     pub(crate) async fn current_subscription(&self) -> (Arc<Subscription>, u64) {
         self.wait_for(|state| state.subscription.clone().map(|subscription| (subscription, state.version))).await
     }
@@ -53,7 +54,7 @@ impl Membership {
     /// Suspends the task until the next poll and, with a failure, until `poll` has raised it.
     pub(crate) fn suspend_until_poll(&self, failure: Option<Error>) {
         let mut state = self.lock();
-        // A poll that began earlier may still be running, and counts.
+        // A poll that began earlier and is still running also counts.
         state.awaiting_poll = failure.is_some() || state.polling == 0;
         // Two members with the same `group.instance.id` would fence each other endlessly.
         let fenced = |error: &Error| error.code() == Some(ErrorCode::FENCED_INSTANCE_ID.code());
@@ -92,7 +93,7 @@ impl Membership {
         self.lock().rebalances.fail();
     }
 
-    /// Records that revoked partitions may be reassigned: their commits have completed.
+    /// Records that revoked partitions may be reassigned, because their commits have completed.
     pub(crate) fn finish_revocation(&self) {
         self.lock().revoked.clear();
     }
@@ -148,7 +149,7 @@ impl Membership {
         loop {
             let at = {
                 let state = self.lock();
-                // A thread in `poll` cannot exceed the interval for at least one more interval.
+                // While a thread is in `poll`, the interval cannot be exceeded for at least one more interval.
                 (state.polling == 0).then(|| state.polled_at + self.max_poll_interval)
             };
             match at {

@@ -1,4 +1,5 @@
-//! Sticky assignment of members with equal subscriptions: each gets the minimum quota, and some get one more.
+//! Sticky assignment of members with equal subscriptions: each member gets the minimum quota of partitions, and some
+//! members get one partition more.
 
 use super::Mismatched;
 use super::previous_owners::PreviousOwners;
@@ -28,10 +29,10 @@ struct QuotaAssignment {
     assigned: Vec<Vec<usize>>,
     /// Minimum number of partitions per member.
     min_quota: usize,
-    /// Number of members that get one more, and of those that already have.
+    /// Number of members that get one partition more than the minimum, and the number of members that already have it.
     expected_over_min: usize,
     over_min: usize,
-    /// Members below the minimum quota, and members at it that may get one more.
+    /// Members below the minimum quota, and members at the minimum quota that may get one partition more.
     below_min: Vec<usize>,
     at_min: Vec<usize>,
 }
@@ -53,7 +54,7 @@ impl QuotaAssignment {
     fn keep_owned(&mut self, group: &Group<'_>, owners: &PreviousOwners, racks: &Racks<'_>, mismatched: Mismatched) {
         for (member, mut owned) in owners.by_member(group.members.len()).into_iter().enumerate() {
             owned.retain(|partition| mismatched == Mismatched::Kept || !racks.mismatch(member, *partition));
-            // Keeps low partition numbers of all topics rather than all partitions of the first topics.
+            // Prefers low partition numbers of all topics to all partitions of the first topics.
             owned.sort_by_key(|partition| (group.index_in_topic(*partition), *partition));
             if owned.len() < self.min_quota {
                 self.below_min.push(member);
@@ -86,8 +87,8 @@ impl QuotaAssignment {
         (0..unassigned.len()).filter(|partition| unassigned[*partition]).collect()
     }
 
-    /// Assigns partitions in turn to members in the racks of their replicas. Those without such a member stay in the
-    /// list.
+    /// Assigns partitions in turn to members in the racks of their replicas. Partitions without such a member stay in
+    /// `unassigned`.
     fn fill_in_racks(&mut self, unassigned: &mut Vec<usize>, racks: &Racks<'_>) {
         let mut turn = 0;
         unassigned.retain(|partition| {
@@ -120,7 +121,7 @@ impl QuotaAssignment {
         });
     }
 
-    /// Assigns the remaining partitions in turn: first up to the minimum quota, then one more each.
+    /// Assigns the remaining partitions in turn: first up to the minimum quota, then one extra partition per member.
     fn fill(&mut self, unassigned: &[usize]) -> Result<()> {
         let mut remaining = unassigned.iter();
         while !self.below_min.is_empty() {
@@ -145,7 +146,7 @@ impl QuotaAssignment {
     }
 }
 
-/// Returns the error of inconsistent quotas, which would be a bug: better reported than assigned.
+/// Returns the error for inconsistent quotas. They would be a bug, and an error is better than a wrong assignment.
 fn quotas_do_not_add_up() -> Error {
     Error::corrupt("the shares of the group's members do not add up to the partitions: please report this")
 }

@@ -30,7 +30,7 @@ pub(super) fn assign(
     balance.by_member()
 }
 
-/// Returns the partitions of topics with few subscribers first, as they have the fewest possible owners.
+/// Returns the partitions of topics with few subscribers first, because they have the fewest possible owners.
 fn hardest_first(group: &Group<'_>) -> Vec<usize> {
     let mut topics: Vec<_> = group.topics.iter().collect();
     topics.sort_by_key(|topic| (topic.subscribers.len(), topic.first));
@@ -97,8 +97,8 @@ impl<'a> Balance<'a> {
         subscribers.filter(|member| fits(*member)).min_by_key(|member| (self.counts[*member], *member))
     }
 
-    /// Moves partitions to less loaded members until none moves. Every move improves the balance, so the loop ends and
-    /// needs no rollback.
+    /// Moves partitions to less loaded members until no partition moves. Every move improves the balance, so the loop
+    /// ends and needs no rollback.
     fn rebalance(&mut self, partitions: impl Iterator<Item = usize> + Clone) {
         let mut moved = true;
         while moved {
@@ -120,8 +120,8 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Moves a partition, or a substitute, if a subscriber has two or more fewer than its owner: to its former owner,
-    /// or otherwise to the least loaded subscriber.
+    /// Moves a partition, or a substitute, if a subscriber has at least two partitions fewer than the owner. The
+    /// partition moves to its former owner if possible, otherwise to the least loaded subscriber.
     fn move_to_less_loaded(&mut self, partition: usize) -> bool {
         let Some(owner) = self.owner[partition] else { return false };
         let is_less_loaded = |member: &usize| self.counts[*member] + 1 < self.counts[owner];

@@ -1,4 +1,4 @@
-//! Sticky assignors: balanced first, then as close to the previous assignment as possible.
+//! Sticky assignors. An assignment is first balanced, then as close to the previous assignment as possible.
 //!
 //! If all members have the same subscription, quotas are known in advance (`constrained`); otherwise partitions are
 //! moved until the balance no longer improves (`general`).
@@ -22,12 +22,12 @@ use crate::types::TopicPartition;
 use previous_owners::{OwnershipReport, PreviousOwners};
 use racks::Racks;
 
-/// Sticky assignor with eager rebalances: members revoke all partitions, and most get the same ones again.
+/// Sticky assignor with eager rebalances: members revoke all partitions, and then get most of them back.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sticky;
 
-/// Sticky assignor with cooperative rebalances: only partitions that move are revoked, and are assigned in the next
-/// rebalance (KIP-429).
+/// Sticky assignor with cooperative rebalances: members revoke only partitions that move, and the next rebalance
+/// assigns these (KIP-429).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CooperativeSticky;
 
@@ -37,7 +37,7 @@ impl Assignor for Sticky {
     }
 
     fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Result<Option<Bytes>> {
-        // A member that never had an assignment sends none.
+        // A member that never had an assignment sends no user data.
         Ok((generation >= 0 || !owned.is_empty()).then(|| encode_previous(owned, generation)))
     }
 
@@ -68,10 +68,11 @@ impl Assignor for CooperativeSticky {
     }
 }
 
-/// Returns the partitions by member, without those that a cooperative member cannot take yet.
+/// Returns the partitions by member. For cooperative members, partitions that another member still owns are omitted.
 ///
-/// Revokes partitions from members in other racks only if the final assignment matches more racks. Java always revokes
-/// them, and reassigns those that match no rack each time, which could trigger one rebalance after another.
+/// Revokes partitions from members in other racks only if this makes the final assignment more balanced, or equally
+/// balanced with more matching racks. Java always revokes such partitions, and reassigns partitions without a matching
+/// rack each time, which could trigger one rebalance after another.
 fn assign(group: &Group<'_>, owners: &PreviousOwners, cooperative: bool) -> Result<Vec<Vec<usize>>> {
     let (racks, equal_subscriptions) = (Racks::new(group), equal_subscriptions(group));
     let run = |owners: &PreviousOwners, mismatched| match equal_subscriptions {
@@ -86,7 +87,7 @@ fn assign(group: &Group<'_>, owners: &PreviousOwners, cooperative: bool) -> Resu
         return Ok(assignable(kept));
     }
     let matched = assignable(run(owners, Mismatched::Revoked)?);
-    // The next rebalance has to lead to the same result.
+    // Assignment after the next rebalance, which starts from `matched` and keeps its owners.
     let final_assignment = run(&PreviousOwners::of_assignment(group, &matched), Mismatched::Kept)?;
     let score = |assigned: &[Vec<usize>]| {
         let squares: usize = assigned.iter().map(|partitions| partitions.len().pow(2)).sum();
@@ -95,15 +96,15 @@ fn assign(group: &Group<'_>, owners: &PreviousOwners, cooperative: bool) -> Resu
     Ok(if score(&final_assignment) > score(&kept) { matched } else { assignable(kept) })
 }
 
-/// Treatment of partitions whose owners are not in the racks of the replicas.
+/// Treatment of partitions whose owner is not in the rack of any replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mismatched {
     Kept,
     Revoked,
 }
 
-/// Omits partitions that another member still owns, which the next rebalance assigns. If two members claim a partition,
-/// Java trusts the newer generation for equal subscriptions, and both for different ones.
+/// Omits partitions that another member still owns; the next rebalance assigns them. If two members claim a partition,
+/// Java trusts the newer generation if all subscriptions are equal, and both members if subscriptions differ.
 fn withhold_owned(
     mut assigned: Vec<Vec<usize>>,
     owners: &PreviousOwners,
@@ -118,7 +119,7 @@ fn withhold_owned(
     assigned
 }
 
-/// Returns true if all members have the same subscription, including topics that do not exist, like Java.
+/// Returns true if all members have the same subscription. Like in Java, topics that do not exist are compared too.
 fn equal_subscriptions(group: &Group<'_>) -> bool {
     let mut subscriptions = group.members.iter().map(|(_, member)| member.topics.iter().collect::<BTreeSet<_>>());
     let first = subscriptions.next();

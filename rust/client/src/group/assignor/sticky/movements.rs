@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Source and destination member.
 type Pair = (usize, usize);
 
-/// Movements so far. Two partitions of a topic that swap owners are two useless moves: instead of moving a second one
-/// in the opposite direction, the first is moved back.
+/// Movements so far. If two partitions of a topic swapped owners, both movements would be useless. Therefore, instead
+/// of moving a second partition in the opposite direction, the first partition is moved back.
 #[derive(Debug, Default)]
 pub(super) struct Movements {
     of_partition: HashMap<usize, Pair>,
@@ -15,14 +15,15 @@ pub(super) struct Movements {
 }
 
 impl Movements {
-    /// Returns the partition to move from `from` to `to` instead of this one.
+    /// Returns the partition to move from `from` to `to`: a partition of the topic that can move back, otherwise
+    /// `partition`.
     pub(super) fn partition_to_move(&self, partition: usize, topic: usize, from: usize, to: usize) -> usize {
         let origin = self.of_partition.get(&partition).map_or(from, |pair| pair.0);
         let opposite = self.by_topic.get(&(topic, (to, origin)));
         opposite.and_then(|partitions| partitions.first()).copied().unwrap_or(partition)
     }
 
-    /// Records a movement. A partition that returned to its origin has not moved.
+    /// Records a movement. A partition that returned to its origin counts as not moved.
     pub(super) fn record(&mut self, partition: usize, topic: usize, from: usize, to: usize) {
         let origin = match self.of_partition.remove(&partition) {
             Some(pair) => {

@@ -7,7 +7,7 @@ use crate::group::assignor::encoding::{decode_generation, decode_previous};
 use crate::group::assignor::group::Group;
 use crate::types::TopicPartition;
 
-/// Generation of members that report none.
+/// Generation of members that do not report a generation.
 const NO_GENERATION: i32 = -1;
 
 /// Previous partitions reported by one member.
@@ -46,9 +46,9 @@ struct Claim {
 pub(super) struct PreviousOwners {
     /// Claim of the newest generation, by partition.
     latest: Vec<Option<Claim>>,
-    /// All claims, as partition and member.
+    /// All claims, as pairs of partition and member.
     all: BTreeSet<(usize, usize)>,
-    /// Last owner before the newest generation, and its generation, by partition.
+    /// Last owner in a generation before the newest, and that generation, by partition.
     former: BTreeMap<usize, (usize, i32)>,
 }
 
@@ -106,12 +106,12 @@ impl PreviousOwners {
         self.latest[partition].filter(|claim| !claim.disputed).map(|claim| claim.member)
     }
 
-    /// Returns the last owner in an older generation.
+    /// Returns the last owner in a generation before the newest.
     pub(super) fn former_owner(&self, partition: usize) -> Option<usize> {
         self.former.get(&partition).map(|(member, _)| *member)
     }
 
-    /// Returns true if the newest claims name no owner other than this member.
+    /// Returns true if no other member claims the partition in the newest generation of its claims.
     pub(super) fn has_no_other_owner(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none_or(|claim| claim.member == member && !claim.disputed)
     }

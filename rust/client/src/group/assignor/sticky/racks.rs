@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::group::assignor::group::{Group, racks_relevant};
 
-/// Racks of members and replicas; disabled if they do not affect the assignment.
+/// Racks of members and replicas. Racks are ignored if they do not affect the assignment.
 #[derive(Debug)]
 pub(super) struct Racks<'a> {
     group: &'a Group<'a>,
@@ -27,14 +27,14 @@ impl<'a> Racks<'a> {
         self.relevant && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
     }
 
-    /// Returns the number of partitions whose owners are in the racks of their replicas.
+    /// Returns the number of partitions whose owner is in the rack of a replica or has no rack.
     pub(super) fn matches(&self, assigned: &[Vec<usize>]) -> usize {
         let matching =
             |member: usize, of_member: &Vec<usize>| of_member.iter().filter(|p| !self.mismatch(member, **p)).count();
         assigned.iter().enumerate().map(|(member, of_member)| matching(member, of_member)).sum()
     }
 
-    /// Returns the position of the next member in the rack of a replica, searching circularly from `from`.
+    /// Returns the index in `members` of the next member in the rack of a replica, searching circularly from `from`.
     pub(super) fn next_match(&self, partition: usize, members: &[usize], from: usize) -> Option<usize> {
         let matches = |position: &usize| {
             self.group.rack(members[*position]).is_some_and(|rack| self.has_replica(rack, partition))
@@ -45,8 +45,8 @@ impl<'a> Racks<'a> {
         (from..members.len()).find(matches).or_else(|| (0..from.min(members.len())).find(matches))
     }
 
-    /// Sorts partitions by the number of members in the racks of their replicas, fewest first, as those are hardest to
-    /// assign.
+    /// Sorts partitions by the number of members in the racks of their replicas, fewest first, because these are
+    /// hardest to assign.
     pub(super) fn sort_hardest_first(&self, partitions: &mut [usize]) {
         if !self.relevant {
             return;
