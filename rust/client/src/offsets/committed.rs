@@ -1,5 +1,5 @@
-//! Commit and fetch of group offsets through the coordinator, in the negotiated version: 0 stores them in ZooKeeper, 1
-//! and later in Kafka, 10 and later use topic ids (KIP-848).
+//! Commit and fetch of group offsets through the coordinator. Version 0 stores offsets in ZooKeeper, version 1 and
+//! later in Kafka; version 10 and later use topic ids (KIP-848).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -19,24 +19,24 @@ use crate::types::{MemberIdentity, OffsetAndMetadata, TopicPartition, join_limit
 
 /// First version of OffsetCommit with `group_instance_id`.
 const STATIC_MEMBERS: i16 = 7;
-/// First versions with topic ids.
+/// First versions of OffsetCommit and OffsetFetch with topic ids.
 const COMMIT_BY_ID: i16 = 10;
 const FETCH_BY_ID: i16 = 10;
 
-/// Time for which an unknown topic is retried: a new topic takes a moment to reach all brokers.
+/// Time for which an unknown topic is retried, because a new topic takes a moment to reach all brokers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Result per partition of a commit.
 pub type Outcomes = Vec<(TopicPartition, Result<()>)>;
 
-/// Commits offsets as `member`; returns the results in the order of `offsets`.
+/// Commits offsets as `member`. Returns the results in the order of `offsets`.
 ///
-/// Retries partitions with a retriable error until `timeout`, but not those committed. Unknown topics and partitions
-/// fail separately and do not delay the others.
+/// Retries partitions with a retriable error until `timeout`, without committing the other partitions again. Unknown
+/// topics and partitions fail separately and do not delay other partitions.
 ///
 /// # Errors
-/// An error of the group or the member, in which case this attempt committed nothing; a timeout with its cause if no
-/// attempt committed anything.
+/// Fails if the coordinator returns an error for the group or the member, in which case this attempt committed nothing,
+/// or after `timeout` if no partition was committed by then.
 pub async fn commit(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -50,10 +50,11 @@ pub async fn commit(
 /// Topic ids of the offsets, by partition.
 pub(crate) type TopicIds = BTreeMap<TopicPartition, Uuid>;
 
-/// Like [`commit`], but does not commit offsets of topics that were recreated since.
+/// Like [`commit`], but does not commit offsets of topics that were deleted and recreated.
 ///
-/// A topic is recreated if its id differs from that in `topic_ids` or, without an entry, from that known at the call.
-/// Unknown topics are retried for `patience`; if it is zero, they are not looked up first either.
+/// A topic was recreated if its id differs from the id in `topic_ids` or, without an entry, from the id known at the
+/// time of the call. Unknown topics are retried for `patience`; if `patience` is zero, they are not looked up before
+/// the commit either.
 pub(crate) async fn commit_with(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -110,7 +111,7 @@ pub(crate) async fn commit_with(
                 let context = format!("OffsetCommit of {tp} for group {group}");
                 let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
                 match Verdict::of(code, &context) {
-                    // The brokers have reported the topic as unknown before.
+                    // Brokers have reported the topic as unknown before this commit, or for longer than `patience`.
                     Ok(_) if unknown && (started_at.elapsed() >= patience || unknown_topics.contains(&*tp.topic)) => {
                         done.insert(tp, Err(Error::server(code, context)));
                     }
@@ -124,7 +125,7 @@ pub(crate) async fn commit_with(
         if let Some(verdict) = retry {
             return Ok(verdict);
         }
-        // A partition that is missing in the response may not be committed.
+        // A partition that is missing from the response may not have been committed.
         let missing: Vec<_> = pending(&done).into_iter().map(|(tp, _)| tp).collect();
         if !missing.is_empty() {
             let reason = format!("the response to OffsetCommit for group {group} leaves out {}", join_limited(missing));
@@ -137,13 +138,13 @@ pub(crate) async fn commit_with(
     }
     match coordinator.call_with(timeout.saturating_sub(started_at.elapsed()), change, build, judge).await {
         Ok(()) => Ok(in_order(offsets, done, &Error::closed("the consumer"))),
-        // Partitions committed earlier remain committed.
+        // Partitions committed by earlier attempts remain committed, so their results are returned despite the timeout.
         Err(error @ Error::Timeout { .. }) if lock().values().any(Result::is_ok) => Ok(in_order(offsets, done, &error)),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the results in the order of `offsets`; `missing` is the result of partitions without one.
+/// Returns the results in the order of `offsets`; partitions without a result get the error `missing`.
 fn in_order(
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     done: Mutex<BTreeMap<TopicPartition, Result<()>>>,
@@ -154,7 +155,7 @@ fn in_order(
     offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect()
 }
 
-/// Returns true for errors of the member or the group, which the response contains per partition.
+/// Returns true for errors of the member or the group, although responses contain them per partition.
 fn is_group_error(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -190,12 +191,12 @@ fn commit_request<'a>(
     })
 }
 
-/// Fetches committed offsets in the order of `partitions`; `None` for partitions without one.
+/// Fetches committed offsets in the order of `partitions`, with `None` for partitions without a committed offset.
 ///
 /// With `stable`, waits for open transactions that commit offsets (KIP-447).
 ///
 /// # Errors
-/// An error of the group or a partition; a timeout with its cause.
+/// Fails if the coordinator returns an error for the group or a partition, or after `timeout`.
 pub async fn fetch_committed(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -221,7 +222,7 @@ pub async fn fetch_committed(
     Ok(partitions.iter().map(|tp| (tp.clone(), offsets.get(tp).cloned().flatten())).collect())
 }
 
-/// Like [`fetch_committed`], without waiting for open transactions: their partitions fail with
+/// Like [`fetch_committed`], but does not wait for open transactions: partitions with an open transaction fail with
 /// `UNSTABLE_OFFSET_COMMIT`.
 pub(crate) async fn fetch_committed_each(
     cluster: &Cluster,
@@ -251,7 +252,7 @@ pub(crate) async fn fetch_committed_each(
             false => Ok(Some(Uuid::ZERO)),
         };
         let mut request = fetch_request(version, [(coordinator.group(), Some(partitions))], id_of)?;
-        // Brokers before 2.5 do not support it.
+        // Brokers before Kafka 2.5 do not support `require_stable`.
         request.require_stable = stable && version >= FETCH_STABLE;
         Ok(request)
     };
@@ -260,7 +261,8 @@ pub(crate) async fn fetch_committed_each(
     Ok(by_partition(coordinator.group(), partitions, committed))
 }
 
-/// Returns the results in the order of `partitions`, with an error for each that the response leaves out.
+/// Returns the results in the order of `partitions`, with an error for each partition that is missing from the
+/// response.
 fn by_partition(group: &str, partitions: &[TopicPartition], committed: Committed) -> FetchResults {
     let Some(mut committed) = committed else {
         return partitions.iter().map(|tp| (tp.clone(), Ok(None))).collect();
@@ -292,7 +294,7 @@ fn read_fetched(
         Ok(true)
     };
     for response in by_group(version, group, response) {
-        // Apache Kafka reports an unknown group as one without offsets; other brokers return this error.
+        // Apache Kafka reports an unknown group as a group without offsets, but other brokers return this error.
         if response.error_code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
             exists = false;
             continue;
@@ -308,7 +310,7 @@ fn read_fetched(
                     offsets.insert(tp, Ok(None));
                     continue;
                 }
-                // Reported per partition: the others do not wait for an open transaction.
+                // This error fails only its partition, so that other partitions do not wait for an open transaction.
                 if partition.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT.code() {
                     let context = format!("OffsetFetch of {tp} for group {group}");
                     offsets.insert(tp, Err(Error::server(ErrorCode::UNSTABLE_OFFSET_COMMIT, context)));
@@ -321,9 +323,9 @@ fn read_fetched(
     Ok(verdict.unwrap_or(Verdict::Done(exists.then_some(offsets))))
 }
 
-/// Refreshes metadata once if a topic or partition is unknown; returns the topics that do not exist.
+/// Refreshes metadata once if a topic or partition is unknown. Returns the topics that do not exist.
 ///
-/// Requests for known topics do not depend on the refresh, so a retriable error of it is ignored.
+/// Requests for known topics do not depend on the refresh, so retriable errors of the refresh are ignored.
 async fn refresh_unknown(
     cluster: &Cluster,
     partitions: impl IntoIterator<Item = &TopicPartition>,
@@ -357,7 +359,7 @@ async fn refresh_unknown(
     Ok(BTreeSet::new())
 }
 
-/// Returns the error of a topic if it is not retriable.
+/// Returns the error of an unknown topic if it is not retriable.
 fn topic_error(metadata: &Metadata, topic: &str) -> Option<Error> {
     let code = metadata.topic_error(topic).filter(|code| !code.retriable() && metadata.topic(topic).is_none())?;
     Some(Error::server(code, format!("topic {topic}")))
@@ -368,12 +370,14 @@ fn all_have_ids<'a>(metadata: &Metadata, partitions: impl IntoIterator<Item = &'
     topics.all(|topic| metadata.topic(topic).is_some_and(|topic| !topic.topic_id.is_zero()))
 }
 
-/// Limits the version to one with topic names if any topic id is unknown, so that one topic does not fail the others.
+/// Limits the API to versions with topic names if any topic id is unknown, so that this topic does not make the request
+/// fail for other topics.
 fn without_topic_ids_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: i16) -> Cluster {
     if known { cluster.clone() } else { cluster.with_version(api, ApiVersionOverride::AtMost(by_id - 1)) }
 }
 
-/// Names of the requested topic ids; metadata may no longer have them when the response arrives.
+/// Names of the requested topic ids. They are kept here, because the topics may be missing from the metadata when the
+/// response arrives.
 #[derive(Debug, Default)]
 struct TopicNames(Mutex<HashMap<Uuid, String>>);
 

@@ -18,16 +18,16 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{OffsetAndTimestamp, TopicPartition, join_limited};
 
-/// Offset to look up.
+/// Offset to look up in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListTarget {
     /// Log start offset.
     Earliest,
     /// End offset: the high watermark, or the last stable offset with `read_committed`.
     Latest,
-    /// First record with this timestamp or later, in milliseconds since 1970.
+    /// Offset of the first record whose timestamp, in milliseconds since 1970, is equal or later.
     Timestamp(i64),
-    /// Record with the largest timestamp (KIP-734).
+    /// Offset of the record with the largest timestamp (KIP-734).
     MaxTimestamp,
     /// First offset on the leader's local disk (KIP-405).
     EarliestLocal,
@@ -50,7 +50,7 @@ impl ListTarget {
         }
     }
 
-    /// Returns the first version of ListOffsets that supports it, and a description.
+    /// Returns the first version of ListOffsets that supports this target, and a description of the target.
     fn first_version(self) -> (i16, &'static str) {
         match self {
             Self::Earliest | Self::Latest => (0, "the first and the last offset"),
@@ -63,11 +63,11 @@ impl ListTarget {
     }
 }
 
-/// First version with timestamps of records (KIP-79).
+/// First version of ListOffsets that finds offsets by record timestamp (KIP-79).
 const BY_TIME: i16 = 1;
 
 type FoundOffset = (TopicPartition, Option<OffsetAndTimestamp>);
-/// Result of a partition: `None` if no record matches.
+/// Result of a partition. The offset is `None` if no record matches.
 pub type Listed = (TopicPartition, Result<Option<OffsetAndTimestamp>>);
 /// Lookup in a partition: the partition, the offset to look up, and the known leader epoch.
 type Lookup = (TopicPartition, (ListTarget, i32));
@@ -75,19 +75,19 @@ type Lookup = (TopicPartition, (ListTarget, i32));
 /// Handling of topics that brokers report as unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownTopic {
-    /// Retries until the timeout: the topic may be created.
+    /// Retries until the timeout, because the topic may be created in the meantime.
     Retry,
-    /// Fails as soon as brokers have reported it twice.
+    /// Fails as soon as brokers have reported the topic as unknown twice.
     Fail,
 }
 
-/// Looks up offsets at the partition leaders, in the order of `targets`; `None` if no record matches.
+/// Looks up offsets at the partition leaders. Returns them in the order of `targets`, or `None` if no record matches.
 ///
 /// Retries until `timeout`, for example after a leader change.
 ///
 /// # Errors
-/// The error of the first failed partition, after all others have completed: an error that is not retriable, or a
-/// timeout with its cause.
+/// Fails if the lookup of any partition fails with an error that is not retriable, or does not succeed within
+/// `timeout`. The other partitions are completed first.
 pub async fn list_offsets(
     cluster: &Cluster,
     targets: &[(TopicPartition, ListTarget)],
@@ -98,7 +98,7 @@ pub async fn list_offsets(
     each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()
 }
 
-/// Like [`list_offsets`], with a result per partition. An unknown topic does not delay the others.
+/// Like [`list_offsets`], but returns a result per partition. An unknown topic does not delay other topics.
 pub async fn list_offsets_each(
     cluster: &Cluster,
     targets: &[(TopicPartition, ListTarget)],
@@ -121,8 +121,8 @@ async fn list_each(
     targets.iter().map(|(tp, _)| (tp.clone(), results.get(tp).cloned().unwrap_or_else(|| timed_out(tp)))).collect()
 }
 
-/// Like [`list_offsets_each`], passing results to `notify` as they arrive, so that a slow leader does not delay the
-/// others. Each partition is passed once.
+/// Like [`list_offsets_each`], but passes results to `notify` as they arrive, so that a slow leader does not delay the
+/// results of other leaders. Each partition is passed once.
 pub(crate) async fn list_offsets_with(
     cluster: &Cluster,
     targets: &[(TopicPartition, ListTarget)],
@@ -146,7 +146,7 @@ pub(crate) async fn list_offsets_with(
         let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
         let context = || format!("ListOffsets of {}", join_limited(pending.keys()));
         if let Err(error) = retry.wait(failure, context).await {
-            // An unknown topic explains more than a timeout.
+            // The error of an unknown topic explains more than a timeout.
             let metadata = cluster.metadata();
             let reason = |tp: &TopicPartition| match metadata.topic_error(&tp.topic) {
                 Some(code) if metadata.topic(&tp.topic).is_none() => Error::server(code, format!("topic {}", tp.topic)),
@@ -162,7 +162,7 @@ fn is_retriable(error: &Error) -> bool {
     error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
 }
 
-/// Returns a hint for errors whose description is not sufficient.
+/// Returns an explanation for errors whose description is not sufficient.
 fn hint(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT => {
@@ -215,7 +215,7 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
         self.complete(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
     }
 
-    /// Returns true if an unknown topic is not retried.
+    /// Returns true if the error is an unknown topic that is not retried.
     fn is_final(&self, error: &Error) -> bool {
         self.unknown_topic == UnknownTopic::Fail && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
     }
@@ -306,8 +306,8 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
     }
 }
 
-/// Checks that the version supports the targets: an older one would interpret them differently, version 0 as segment
-/// times.
+/// Checks that the version supports the targets. Older versions would interpret them differently; version 0 would take
+/// timestamps as times of log segments.
 fn check_targets(version: i16, partitions: &[Lookup]) -> Result<()> {
     match partitions.iter().find(|lookup| version < lookup.1.0.first_version().0) {
         Some((tp, (target, _))) => {
@@ -343,7 +343,7 @@ fn request(version: i16, partitions: Vec<Lookup>, isolation: IsolationLevel, lim
     }
 }
 
-/// Returns the offset of a response, `None` if it is −1. Version 0 has a list of offsets.
+/// Returns the offset in a response, or `None` if it is −1. Version 0 returns a list of offsets.
 fn offset(partition: &ListOffsetsPartitionResponse) -> Option<OffsetAndTimestamp> {
     let offset = partition.old_style_offsets.first().copied().unwrap_or(partition.offset);
     let leader_epoch = Some(partition.leader_epoch).filter(|epoch| *epoch >= 0);

@@ -43,7 +43,8 @@ pub(crate) fn commit_topics<'a>(
     topics.collect()
 }
 
-/// Returns a request for some partitions of groups, or for all. Topics without an id in `id_of` are omitted.
+/// Returns an OffsetFetch request for the given partitions of each group, or for all partitions if `None` is given.
+/// Topics for which `id_of` returns no id are omitted.
 pub(crate) fn fetch_request<'a>(
     version: i16,
     groups: impl IntoIterator<Item = (&'a str, Option<&'a [TopicPartition]>)>,
@@ -83,7 +84,7 @@ pub(crate) fn fetch_request<'a>(
     Ok(request)
 }
 
-/// Converts a response to the form of version 8 and later; earlier versions have no group id, so `group` is used.
+/// Converts a response to the form of version 8 and later. Earlier versions contain no group id, so `group` is used.
 pub(crate) fn by_group(version: i16, group: &str, response: OffsetFetchResponse) -> Vec<OffsetFetchResponseGroup> {
     if version >= FETCH_GROUPS {
         return response.groups;

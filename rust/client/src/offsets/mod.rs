@@ -1,4 +1,4 @@
-//! Partition offsets from leaders, and committed offsets of groups.
+//! Offsets of partitions, from the partition leaders, and committed offsets of groups.
 
 mod committed;
 mod list;
@@ -25,7 +25,7 @@ pub(crate) fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> 
     Some(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context))
 }
 
-/// Groups items by topic, sorted by topic name, as requests require.
+/// Groups items by topic, sorted by topic name, because requests contain partitions by topic.
 pub(crate) fn by_topic<T>(items: impl IntoIterator<Item = (TopicPartition, T)>) -> BTreeMap<Arc<str>, Vec<(i32, T)>> {
     let mut topics: BTreeMap<Arc<str>, Vec<(i32, T)>> = BTreeMap::new();
     for (tp, item) in items {

@@ -59,7 +59,7 @@ struct State {
     version: u64,
     /// True if the task waits for the next poll before it joins.
     awaiting_poll: bool,
-    /// Error that `poll` raises before anything else; true if every poll raises it.
+    /// Error that `poll` raises before other events. The flag is true if every poll raises the error.
     failure: Option<(Error, bool)>,
     /// Errors for `poll` that do not end the membership.
     reports: VecDeque<Error>,
