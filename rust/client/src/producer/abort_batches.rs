@@ -5,7 +5,7 @@ use super::batch::BatchResult;
 use crate::error::Error;
 
 impl Accumulator {
-    /// Fails batches that were never sent. Batches that were sent are retried further: they may be in the log.
+    /// Fails batches that were never sent. Batches that were sent are retried further, because they may be in the log.
     pub(crate) fn abort_unsent(&mut self, error: &Error) -> Vec<BatchResult> {
         let mut results = Vec::new();
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
@@ -25,7 +25,8 @@ impl Accumulator {
         results
     }
 
-    /// Fails the transaction, wraps `error` as an error of the transaction, and fails batches that were never sent.
+    /// Fails the transaction and wraps `error` as an error of the transaction. Also fails batches: all batches after a
+    /// fatal error, otherwise batches that were never sent.
     pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<BatchResult> {
         let Some(transaction) = &mut self.transaction else { return Vec::new() };
         *error = transaction.explain(error.clone());

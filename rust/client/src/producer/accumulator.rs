@@ -52,7 +52,7 @@ pub(crate) struct Accumulator {
     pub(crate) limits: Limits,
     pub(super) topics: Vec<Topic>,
     pub(super) index: HashMap<Arc<str>, usize>,
-    /// Topic of the last record: most applications write to one.
+    /// Index of the topic of the last record. It is checked first, because most applications write to one topic.
     last_topic: usize,
     /// Partitions with batches.
     pub(super) active: Vec<Slot>,
@@ -64,7 +64,7 @@ pub(crate) struct Accumulator {
     pub(crate) transaction: Option<Transaction>,
     pub(crate) flushing: usize,
     pub(crate) counters: Counters,
-    /// Set once further records are rejected.
+    /// True once the producer rejects further records.
     pub(crate) closed: bool,
     /// Time at which the sender will wake without a notification.
     pub(super) sender_wakes_at: Option<Instant>,
@@ -108,14 +108,15 @@ impl Accumulator {
     }
 
     /// Updates leaders and partition counts from the cluster's metadata. A topic that is missing from one response
-    /// keeps its partitions and their sequences: brokers send such responses occasionally while they start.
+    /// keeps its partitions and their sequences, because brokers send such responses occasionally while they start.
     pub(crate) fn update(&mut self, metadata: &Metadata) {
         for topic in &mut self.topics {
             topic.update(metadata);
         }
     }
 
-    /// Adds or updates a topic from the cluster's metadata; returns its index.
+    /// Adds or updates a topic from the cluster's metadata. Returns the index of the topic, or `None` if no partitions
+    /// are known.
     pub(crate) fn add_topic(&mut self, name: &Arc<str>, metadata: &Metadata) -> Option<usize> {
         if metadata.topic(name).is_none_or(|topic| topic.partitions.is_empty()) {
             return None;
@@ -133,7 +134,7 @@ impl Accumulator {
         Some(at)
     }
 
-    /// Returns the topics that were written to since the last call, and those with pending batches.
+    /// Returns the topics that were written to since the last call, and the topics with pending batches.
     pub(crate) fn topics_in_use(&mut self) -> Vec<Arc<str>> {
         for slot in &self.active {
             if let Some(topic) = self.topics.get_mut(slot.topic) {
@@ -160,8 +161,8 @@ impl Accumulator {
         self.transaction.as_ref().map_or(0, Transaction::number)
     }
 
-    /// Checks that a record of this transaction may be appended now. A call can wait for memory while its transaction
-    /// ends and another one begins: its records must not be committed with that one.
+    /// Checks that a record of this transaction may be appended now. While a send call waits for memory, its
+    /// transaction may end and another transaction may begin, which must not contain records of that call.
     pub(crate) fn check_transaction(&self, transaction: u64) -> Result<()> {
         self.check_state()?;
         if self.transaction_number() == transaction {
@@ -187,7 +188,7 @@ impl Accumulator {
         };
         let slot = match usize::try_from(partition) {
             Ok(partition) if partition < count => Slot { topic: index, partition },
-            // The partition may be new: `Shared::ensure_partition` requests metadata for it.
+            // The partition may be new, so `Shared::ensure_partition` requests metadata for the topic.
             Ok(_) => return Err(AppendError::NeedsMetadata),
             Err(_) => return Err(AppendError::Failed(no_such_partition(record.topic, partition, count))),
         };
@@ -195,7 +196,7 @@ impl Accumulator {
         self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(AppendError::Failed)
     }
 
-    /// Chooses the partition of a record of `bytes` bytes that does not specify one.
+    /// Chooses the partition for a record of `bytes` bytes that specifies no partition.
     pub(crate) fn choose_partition(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
         let partitioning = self.limits.partitioning;
         let switch_at = partitioning.switch_at(self.limits.batch_size);
@@ -241,7 +242,8 @@ impl Accumulator {
         reserved: usize,
     ) -> Result<(Delivery, Wake)> {
         let mut wake = false;
-        // A full batch is closed and a new one takes the record: the first record always fits.
+        // If the open batch is full, it is closed and the record is appended to a new batch, in which the first record
+        // always fits.
         for _ in 0..2 {
             let (topic_name, queue) = self.queue(slot)?;
             if queue.open.is_none() {
@@ -370,7 +372,7 @@ impl Accumulator {
         }
     }
 
-    /// Removes a state whose records all have their result.
+    /// Removes a batch state once all its records have a result.
     pub(crate) fn remove_state(&mut self, id: u64) {
         self.incomplete.remove(&id);
     }

@@ -34,7 +34,7 @@ pub(crate) enum Payload {
 /// A batch of records for one partition.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Number of records queued for the partition before this batch: its position in the order of batches.
+    /// Number of records queued for the partition before this batch, which determines the order of batches.
     pub(crate) order: u64,
     pub(crate) state: Arc<BatchState>,
     /// Index in `state` of the first record.
@@ -99,7 +99,7 @@ impl Batch {
 
 impl BatchResult {
     /// Splits a failed result into one result for each record of `records` (index to error) and results with the common
-    /// error for the other records. Records with an error of their own come first: they are the reason why a
+    /// error for the other records. Records with an error of their own come first, because they are the reason why a
     /// transaction fails.
     pub(crate) fn split_by_error(self, records: &BTreeMap<u32, Error>) -> Vec<BatchResult> {
         let Err(common) = self.outcome else { return vec![self] };
@@ -133,7 +133,7 @@ pub(crate) struct BatchResult {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) reserved: usize,
-    /// True if the records already have a result, so that this one only releases their memory.
+    /// True if the records already have a result, so that this result only releases their memory.
     pub(crate) late: bool,
     pub(crate) outcome: Result<Appended>,
 }

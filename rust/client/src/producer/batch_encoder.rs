@@ -108,7 +108,7 @@ impl<'a> BatchEncoder<'a> {
         Ok(())
     }
 
-    /// Fails if an empty batch did not accept even one row: the next attempt would fail in the same way.
+    /// Fails if an empty batch did not accept even one row, because the next attempt would fail in the same way.
     fn check_progress(&self, taken: usize, row: usize) -> Result<()> {
         if taken == 0 && self.builder.is_empty() {
             return Err(encode_error(&format_args!("row {row} does not fit into an empty one")));

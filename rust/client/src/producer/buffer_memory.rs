@@ -52,8 +52,8 @@ impl BufferMemory {
         self.free.add_permits(bytes);
     }
 
-    /// Returns true if a caller waits for memory: partly filled batches must then be sent, or no memory would ever be
-    /// released.
+    /// Returns true if a caller waits for memory. Partly filled batches must then be sent, because otherwise no memory
+    /// would ever be released.
     pub(crate) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }

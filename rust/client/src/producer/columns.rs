@@ -14,7 +14,7 @@ use super::send_batch::SendBatch;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
-/// Rows of a call that were queued, and the error that stopped it before its last row.
+/// Rows that a call has queued, and the error that stopped the call before its last row.
 #[derive(Debug)]
 pub struct SendBatchResult {
     /// Delivery of the rows that were queued.
@@ -70,7 +70,7 @@ pub(crate) async fn send(
     SendBatchResult::new(topic, total, parts, outcome)
 }
 
-/// Sends rows whose values are serialized on the way; at most one chunk of serialized values exists at a time.
+/// Sends rows and serializes their values in chunks, so that at most one chunk of serialized values exists at a time.
 pub(crate) async fn send_serialized(
     shared: &Arc<Shared>,
     call: &SendBatch,
@@ -140,7 +140,7 @@ async fn send_rows(
     Ok(())
 }
 
-/// Converts an error in columns whose first row is row `first` of the call.
+/// Adds the position in the call to an error in a batch whose first row is row `first` of the call.
 fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Error {
     let error = match error {
         EncodeError::Row { row, what } => EncodeError::Row { row: first as usize + row, what },

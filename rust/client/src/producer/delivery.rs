@@ -46,7 +46,7 @@ impl Delivery {
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
     }
 
-    /// Returns the result, if available.
+    /// Returns the result, if available, and marks a failure as read.
     pub fn peek(&self) -> Option<Result<RecordMetadata>> {
         let outcome = self.state.get(self.index)?;
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
@@ -68,7 +68,8 @@ impl Delivery {
         self.state.read_guard(self.index, 1)
     }
 
-    /// Notifies `listener` once with this number when the result is available; immediately if it already is.
+    /// Notifies `listener` once with `number` when the result is available, or immediately if the result is already
+    /// available.
     pub fn add_listener(&self, listener: Arc<dyn CompletionListener>, number: u64) {
         self.state.on_done(self.index, CompletionHandler::Listener(listener, number));
     }
@@ -101,7 +102,8 @@ pub struct PartOutcome {
     pub partition: i32,
     /// Number of rows.
     pub count: u64,
-    /// Range of rows of the call, from 0, that includes these rows: exactly these if its length equals `count`.
+    /// Range of row numbers in the call (from 0) that includes these rows. It contains no other rows if its length
+    /// equals `count`.
     pub rows: Range<u64>,
     /// Offset of the first row, or the reason why the rows were not delivered.
     pub outcome: Result<i64>,
@@ -144,7 +146,7 @@ impl BatchDelivery {
             let last = part.first + part.count;
             let mut at = part.first;
             while at < last {
-                // The result itself is read below, once all are available.
+                // All results are read below, once they are available.
                 let _ = self.wait_row(part, at).await;
                 at = part.completed_until(at).max(at + 1);
             }
@@ -166,7 +168,7 @@ impl BatchDelivery {
         self.parts.iter().all(|part| part.state.have_results(part.first, part.count))
     }
 
-    /// Returns the result, if available.
+    /// Returns the result, if available, and marks failures as read.
     pub fn peek(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         self.look().inspect(|outcome| {
             if outcome.is_err() {
@@ -222,8 +224,8 @@ impl BatchDelivery {
     /// Calls `callback` once all rows have their results, without marking them as read: immediately, or on the client
     /// task that receives the last result.
     pub fn on_ready(&self, callback: impl FnOnce() + Send + 'static) {
-        // A batch may complete in several segments, so the last row of a part does not imply the others: each part is
-        // checked again whenever the awaited row completes.
+        // A batch may complete in several segments, so a result of the last row of a part does not imply results of the
+        // other rows. Therefore each part is checked again whenever the awaited row completes.
         let shared: SharedCallback = Arc::new(Mutex::new(Some(Box::new(callback))));
         let remaining = Arc::new(AtomicUsize::new(1));
         for part in self.parts.iter().filter(|part| part.count > 0) {
@@ -236,7 +238,7 @@ impl BatchDelivery {
 
 type SharedCallback = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// Follows one part from row `at` on, segment by segment; the last part to complete calls `callback`.
+/// Follows one part from row `at` on, segment by segment. The part that completes last calls `callback`.
 fn watch_part(part: Part, at: u32, remaining: Arc<AtomicUsize>, callback: SharedCallback) {
     let state = Arc::clone(&part.state);
     state.on_done(

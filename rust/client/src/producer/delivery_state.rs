@@ -1,4 +1,4 @@
-//! Delivery state of a batch, shared by all that wait for its records.
+//! Delivery state of a batch, shared by all callers that wait for its records.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,8 +20,8 @@ pub(crate) struct Appended {
     pub(crate) log_append_time: i64,
 }
 
-/// Action on completion of a record. A callback receives the result, which then counts as read; the others are only
-/// notified.
+/// Action on completion of a record. A callback receives the result, which then counts as read. Notifications and
+/// listeners do not receive the result.
 pub(super) enum CompletionHandler {
     Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
     Notification(Box<dyn FnOnce() + Send>),
@@ -35,7 +35,7 @@ pub trait CompletionListener: Send + Sync {
     fn on_complete(&self, numbers: Vec<u64>);
 }
 
-/// Listeners of the results of one response, notified when this is dropped.
+/// Listeners of the results of one response. They are notified when this list is dropped.
 #[derive(Default)]
 pub(crate) struct PendingNotifications(Vec<(Arc<dyn CompletionListener>, Vec<u64>)>);
 
@@ -62,12 +62,13 @@ struct Segment {
     outcome: Result<Appended>,
     /// Records of a failed run that the application has not read.
     unread: Option<UnreadRun>,
-    /// True once all waiters were called. Until then new waiters queue behind them, so that the order is kept.
+    /// True once all waiters were called. Until then, new waiters are queued behind earlier waiters, so that they are
+    /// called in order.
     waiters_called: bool,
 }
 
 struct Inner {
-    /// Number of records in the batch; unknown while it is open.
+    /// Number of records in the batch, or `None` while the batch is open.
     total: Option<u32>,
     done: u32,
     segments: Vec<Segment>,
@@ -158,7 +159,7 @@ impl BatchState {
         self.notify.notify_waiters();
     }
 
-    /// Takes the waiters of these records. Once none are left, marks the records as done, which is when a flush counts
+    /// Takes the waiters of these records. Once no waiter is left, marks the records as done, so that a flush counts
     /// them as completed.
     fn take_waiters(&self, first: u32, count: u32) -> Option<Vec<(u32, CompletionHandler)>> {
         let mut inner = self.lock();
@@ -177,12 +178,12 @@ impl BatchState {
         None
     }
 
-    /// Returns true if one record has a result, without reading it.
+    /// Returns true if one record has a result, without marking the result as read.
     pub(super) fn has_result(&self, index: u32) -> bool {
         self.lock().find(index).is_some()
     }
 
-    /// Returns true if all of `first..first + count` have results, without reading them.
+    /// Returns true if all records of `first..first + count` have results, without marking the results as read.
     pub(super) fn have_results(&self, first: u32, count: u32) -> bool {
         let inner = self.lock();
         let mut at = first;
@@ -207,7 +208,8 @@ impl BatchState {
         self.lock().read(first, count);
     }
 
-    /// Returns the result of one record, if available, with its offset in `base_offset`.
+    /// Returns the result of one record, if available, with the record's offset in `base_offset`. Marks a failure as
+    /// read.
     pub(super) fn get(&self, index: u32) -> Option<Result<Appended>> {
         self.look(index).inspect(|outcome| {
             if outcome.is_err() {
@@ -216,7 +218,7 @@ impl BatchState {
         })
     }
 
-    /// Returns the result of one record without reading it.
+    /// Returns the result of one record, if available, without marking it as read.
     pub(super) fn look(&self, index: u32) -> Option<Result<Appended>> {
         let inner = self.lock();
         inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
@@ -248,7 +250,7 @@ impl BatchState {
         loop {
             let notified = self.notify.notified();
             tokio::pin!(notified);
-            // Registered before the check, so that a result in between is not missed.
+            // Registers for notifications before the check, so that a result in between is not missed.
             notified.as_mut().enable();
             if let Some(outcome) = self.get(index) {
                 return outcome;
@@ -271,12 +273,12 @@ impl BatchState {
         }
     }
 
-    /// Returns the first record after the segment that contains `at`, or `at` itself if that has no result yet.
+    /// Returns the first record after the segment that contains `at`, or `at` itself if that record has no result yet.
     pub(super) fn completed_until(&self, at: u32) -> u32 {
         self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
     }
 
-    /// Returns the results of `first..first + count` with the length of each run, or `None` if one is missing. The
+    /// Returns the results of `first..first + count` with the length of each run, or `None` if a result is missing. The
     /// results still count as unread.
     pub(super) fn range(&self, first: u32, count: u32) -> Option<Vec<(u32, Result<Appended>)>> {
         let inner = self.lock();
@@ -293,7 +295,7 @@ impl BatchState {
     }
 }
 
-/// Calls application code and catches panics: other records must still receive their results.
+/// Calls application code and catches panics, so that other records still receive their results.
 fn call(callback: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         tracing::error!("a delivery callback panicked");

@@ -21,10 +21,11 @@ use super::shared::{Settings, Shared};
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
-/// Minimum size in bytes from which compression is moved to a blocking thread.
+/// Total size in bytes of the batches of a request from which compression is moved to a blocking thread.
 const MIN_BLOCKING_SIZE: usize = 32 * 1024;
 
-/// Sends the requests of one broker in order. While one is sent, the next ones are compressed on other cores.
+/// Sends the requests of one broker in order. While a request is sent, batches of the next requests are compressed on
+/// other cores.
 pub(super) async fn run(shared: &Arc<Shared>, node: i32, mut requests: mpsc::UnboundedReceiver<ReadyBatches>) {
     let (queue, mut prepared) = mpsc::unbounded_channel();
     let (sent, responses) = mpsc::unbounded_channel();
@@ -42,7 +43,7 @@ pub(super) async fn run(shared: &Arc<Shared>, node: i32, mut requests: mpsc::Unb
                 EncodeJob::Done(batches, encoded) => (batches, encoded),
                 EncodeJob::Running(task) => match task.await {
                     Ok(done) => done,
-                    // Panics are caught within the task, which only ends early with the process.
+                    // Panics are caught within the task, so the task fails only if the process ends.
                     Err(error) => {
                         tracing::error!(%error, "compressing batches was cancelled");
                         shared.lock().request_completed(node, Duration::ZERO);
@@ -124,8 +125,8 @@ async fn send_request(
     }
 }
 
-/// Handles responses one after the other, in the order of the requests: with a task per response, two cores could call
-/// the callbacks of a partition's second batch before those of its first.
+/// Handles responses one after the other, in the order of the requests. With one task per response, callbacks of a
+/// partition's second batch could run before callbacks of its first batch.
 async fn receive_responses(shared: Arc<Shared>, node: i32, mut responses: mpsc::UnboundedReceiver<InFlightRequest>) {
     while let Some(InFlightRequest { started, batches, response }) = responses.recv().await {
         let response = response.await;
@@ -142,8 +143,8 @@ fn count_request(shared: &Shared, started: Instant, batches: &[Outgoing]) {
     shared.lock().counters.request_completed(started, waited, records);
 }
 
-/// Returns a check that fails once every batch has expired. It runs when the connection is established, which can take
-/// a while: expired batches must not be sent.
+/// Returns a check that fails once every batch has expired. The check runs when the connection is established, because
+/// that can take a while and expired batches must not be sent.
 fn check_deadline(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
     let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
     move || match last {
@@ -152,7 +153,7 @@ fn check_deadline(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
     }
 }
 
-/// Sends a request with `acks=0`: brokers send no response, so its batches are complete once it is written.
+/// Sends a request with `acks=0`. Brokers send no response, so the batches are complete once the request is written.
 async fn send_without_response(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
     let settings = &shared.settings;
     let partition_payloads = request::partition_payloads(&mut batches);
@@ -186,8 +187,8 @@ fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
     encoded
 }
 
-/// Runs `encode` and returns a panic as an error: the records of the batches wait for a result, and later batches of
-/// the same broker are encoded by the same task.
+/// Runs `encode` and returns a panic as an error, because the records of the batches wait for a result and the same
+/// task encodes later batches of the broker.
 fn catch_panic<T>(encode: impl FnOnce() -> T) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -226,7 +227,7 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
             Payload::Encoded(bytes) => {
                 // Without a sequence the bytes stay unchanged.
                 let Some((identity, sequence)) = numbered else { continue };
-                // The buffer is unshared unless an earlier request is still being written: then a copy is renumbered.
+                // If an earlier request with these bytes is still being written, the new sequence is written to a copy.
                 let bytes = std::mem::take(bytes);
                 let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
                 set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())

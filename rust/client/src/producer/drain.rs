@@ -37,7 +37,7 @@ pub(crate) struct DrainResult {
     pub(crate) results: Vec<BatchResult>,
     /// Time of the next drain, if nothing else wakes the sender before.
     pub(crate) wake_at: Option<Instant>,
-    /// Topics that need fresh metadata: their batches wait for a leader, or are sent to the last known one.
+    /// Topics that need fresh metadata, because their batches wait for a leader or are sent to the last known leader.
     pub(crate) unknown: BTreeSet<usize>,
     /// True if a batch waits for a leader.
     pub(crate) leader_missing: bool,
@@ -48,9 +48,9 @@ pub(crate) struct DrainResult {
 }
 
 impl Accumulator {
-    /// Drains the batches to send now into one request per broker that may have another request in flight, repeatedly
-    /// until nothing is left to send. Lingering batches are sent immediately while callers wait for memory
-    /// (`memory_exhausted`), during a flush and once closed.
+    /// Drains the batches to send now. Repeatedly creates one request per broker that may have another request in
+    /// flight, until nothing is left to send. Lingering batches are sent immediately while callers wait for memory
+    /// (`memory_exhausted`), during a flush and once the producer is closed.
     pub(crate) fn drain(&mut self, now: Instant, memory_exhausted: bool) -> DrainResult {
         let mut drained = DrainResult::default();
         let force = memory_exhausted || self.flushing > 0 || self.closed;
@@ -62,7 +62,7 @@ impl Accumulator {
         for deadline in deadlines.collect::<Vec<_>>() {
             set_earlier(&mut drained.wake_at, deadline);
         }
-        // Fairness: the next drain starts at another partition.
+        // For fairness, the next drain starts at another partition.
         if self.active.len() > 1 {
             self.active.rotate_left(1);
         }
@@ -87,7 +87,7 @@ impl Accumulator {
         }
     }
 
-    /// Drains at most one request per broker; returns false if nothing was ready.
+    /// Drains at most one request per broker. Returns false if no batch was ready.
     fn drain_once(&mut self, now: Instant, force: bool, drained: &mut DrainResult) -> bool {
         // Collects brokers with a batch that is due, then adds all other batches that can be sent with it.
         let mut due: Vec<i32> = Vec::new();
@@ -96,7 +96,7 @@ impl Accumulator {
             let Some(queue) = self.peek(*slot) else { continue };
             let readiness = queue.readiness(now, &self.rules, force);
             let (leader, needs_identity) = (queue.leader, queue.needs_identity());
-            // Partitions are registered while their batches linger.
+            // Partitions are registered with the transaction already while their batches linger.
             if readiness != Readiness::Idle && self.transaction.as_mut().is_some_and(|t| !t.may_write(*slot)) {
                 continue;
             }

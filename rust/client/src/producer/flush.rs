@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 
-/// Guard of a flush: while one exists, batches do not linger.
+/// Guard of a flush. While a guard exists, batches do not linger.
 #[derive(Debug)]
 pub(crate) struct FlushGuard<'a>(&'a Shared);
 

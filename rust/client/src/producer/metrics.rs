@@ -14,7 +14,7 @@ use crate::metrics::{Histogram, Id, Label, Meter, MeterIds, Sink, Windows};
 pub(crate) struct SendCounters {
     /// Records acknowledged by brokers.
     pub(crate) records: Meter,
-    /// Compressed bytes of their batches.
+    /// Compressed bytes of acknowledged batches.
     bytes: Meter,
     /// Records sent again.
     retried: Meter,
@@ -88,8 +88,9 @@ impl Counters {
         self.delivery_latency.add(age, u64::from(records));
     }
 
-    /// Counts a completed request: one with a response, or one written with `acks=0`. `queue_times` are the times that
-    /// its batches waited before they were sent, and `records` is the number of their records.
+    /// Counts a completed request, which has a response or was written with `acks=0`. `queue_times` are the times that
+    /// the batches of the request waited before they were sent, and `records` is the number of records in these
+    /// batches.
     pub(crate) fn request_completed(
         &mut self,
         started: Instant,

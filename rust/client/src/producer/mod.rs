@@ -62,7 +62,7 @@ pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use send_batch::SendBatch;
 pub use transactions::{BeginTransaction, GroupMember};
 
-/// Sends records to Kafka. All methods take `&self`; share it by reference or in an `Arc`.
+/// Sends records to Kafka. All methods take `&self`, so a producer can be shared by reference or in an `Arc`.
 ///
 /// Dropping a producer without [`close`](Self::close) fails the records that are not delivered yet.
 #[derive(Debug)]
@@ -135,14 +135,14 @@ impl Producer {
     /// `buffer.memory` waits until its first rows are delivered.
     ///
     /// # Errors
-    /// Fails if a row cannot be sent (nothing is sent then), or if `buffer.memory` stays full for `max.block.ms` (the
+    /// Fails if a row cannot be sent (then no row is sent), or if `buffer.memory` stays full for `max.block.ms` (the
     /// message contains the number of rows queued before).
     pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
         self.send_batch_of(&self.batch_call(None), topic, data, columns).await
     }
 
-    /// Starts a `send_batch` call whose data comes in several batches. The call belongs to `transaction`, by default
-    /// the current one.
+    /// Starts a `send_batch` call whose data comes in several batches. The call belongs to `transaction`, by default to
+    /// the current transaction.
     pub fn batch_call(&self, transaction: Option<u64>) -> SendBatch {
         SendBatch::new(transaction.unwrap_or_else(|| self.transaction_number()))
     }
@@ -157,12 +157,12 @@ impl Producer {
         self.shared.lock().cancel_batch(call)
     }
 
-    /// Sends one batch of a call like [`send_batch`](Self::send_batch), optionally with values serialized in a format:
-    /// `columns.value` is ignored then. Row numbers in errors count over the whole call, and the result contains the
-    /// delivery of the rows queued before a failure.
+    /// Sends one batch of a call like [`send_batch`](Self::send_batch). With `written`, values are serialized in a
+    /// format, and `columns.value` is ignored. Row numbers in errors count over the whole call. After a failure, the
+    /// result contains the delivery of the rows that were queued before.
     ///
     /// Fails if the transaction in which the call began has ended. An invalid column rejects the whole batch. With
-    /// serialized values, an invalid or oversized row rejects the rows from its chunk on.
+    /// serialized values, an invalid or oversized row rejects the rows of its chunk and of later chunks.
     pub async fn send_part(
         &self,
         call: &SendBatch,
@@ -207,8 +207,8 @@ impl Producer {
     /// Sends lingering batches immediately and waits until all records sent before are delivered or failed.
     ///
     /// # Errors
-    /// Fails if `timeout` passes first. A failed record is reported by its own [`Delivery`], and failures that the
-    /// application has not read by [`check_unread`](Self::check_unread).
+    /// Fails if `timeout` passes first. Failures of records are returned by their [`Delivery`]. Failures that the
+    /// application has not read are returned by [`check_unread`](Self::check_unread).
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
         let flush = FlushGuard::new(&self.shared);
         match timeout {
@@ -268,7 +268,7 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if the producer is not authorized to use the ID, if the options do not suit the broker, or if `timeout`
-    /// (default `max.block.ms`) passes first: then the call may be repeated.
+    /// (default `max.block.ms`) passes first. After a timeout, the call may be repeated.
     pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Init, self.timeout_or_default(timeout)).await
     }
@@ -296,11 +296,12 @@ impl Producer {
         transactions::cancel_begin(&self.shared, call)
     }
 
-    /// Adds consumer offsets to the transaction: they are committed with it or not at all (KIP-447).
+    /// Adds consumer offsets to the transaction, so that they are committed only if the transaction is committed
+    /// (KIP-447).
     ///
     /// # Errors
     /// Fails if the member has lost its partitions, if the transaction must be aborted for another reason, or if
-    /// `timeout` passes first: then the request continues, and the commit waits for it.
+    /// `timeout` passes first. After a timeout, the request continues and the commit of the transaction waits for it.
     pub async fn send_offsets_to_transaction(
         &self,
         offsets: Offsets,
@@ -314,7 +315,7 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if the transaction must be aborted, if the producer was fenced, or if `timeout` (default `max.block.ms`)
-    /// passes first: then the outcome is unknown, and the call must be repeated to learn it.
+    /// passes first. After a timeout, the outcome is unknown until the call is repeated.
     pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Commit, self.timeout_or_default(timeout)).await
     }
@@ -322,8 +323,8 @@ impl Producer {
     /// Aborts the transaction: drops queued records and waits for batches in flight.
     ///
     /// # Errors
-    /// Fails if the producer was fenced, or if `timeout` (default `max.block.ms`) passes first: then the call must be
-    /// repeated.
+    /// Fails if the producer was fenced, or if `timeout` (default `max.block.ms`) passes first. After a timeout, the
+    /// call must be repeated.
     pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Abort, self.timeout_or_default(timeout)).await
     }
@@ -349,7 +350,7 @@ impl Producer {
             }
             accumulator.closed = true;
         }
-        // An abort without a response from the coordinator uses up the same timeout.
+        // If the coordinator does not respond to the abort, the wait for it counts towards `timeout`.
         let flushed = self.flush(Some(remaining_until(deadline))).await;
         let remaining = Error::closed("the producer (before this record was delivered)");
         self.shared.shut_down(&remaining);
@@ -357,11 +358,11 @@ impl Producer {
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
-    /// Reports records that were not delivered and whose deliveries the application has not read, at the end of `call`.
-    /// Each failure is reported once.
+    /// Reports failed records whose deliveries the application has not read, for the public method `call`. Each failure
+    /// is reported once.
     ///
     /// # Errors
-    /// Returns the first of the failures, with the numbers of records by topic.
+    /// Fails if such records exist, with the first failure and the number of records per topic.
     pub fn check_unread(&self, call: &str) -> Result<()> {
         self.shared.unread.take().and_then(|failures| failures.into_error(call)).map_or(Ok(()), Err)
     }
