@@ -1,8 +1,8 @@
 //! Partitioners for records without an explicit partition, compatible with the Java client and librdkafka.
 //!
-//! A partitioner may decide by the key. Other records stick to one partition until it has received the bytes of one
-//! batch, then switch to another, so that batches fill up (KIP-480). The next partition is random, with a higher
-//! probability for short queues (KIP-794).
+//! A partitioner may choose the partition by the key. Other records go to one partition until it has received the bytes
+//! of one batch, and then to another partition, so that batches fill up (KIP-480). The next partition is chosen
+//! randomly, with a higher probability for partitions with short queues (KIP-794).
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Partitioning {
         match self.by {
             Partitioner::Murmur2 => key.map(|key| murmur2::partition(key, count)),
             Partitioner::RoundRobin => None,
-            // These partitioners treat a null key like an empty one.
+            // These partitioners treat a null key like an empty key.
             Partitioner::Consistent => Some(by_hash(crc::crc32(key.unwrap_or_default()), count)),
             Partitioner::ConsistentRandom => {
                 key.filter(|key| !key.is_empty()).map(|key| by_hash(crc::crc32(key), count))
@@ -77,7 +77,7 @@ fn fnv1a(data: &[u8]) -> u32 {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choices {
     partitions: Vec<i32>,
-    /// Cumulative weights; empty if all are equal.
+    /// Cumulative weights of the partitions; empty if all weights are equal.
     sums: Vec<usize>,
     count: i32,
 }
@@ -137,8 +137,8 @@ pub(crate) struct Sticky {
 }
 
 impl Sticky {
-    /// Returns the current partition for the next `bytes`, or `None` once `switch_at` bytes were sent to it: then
-    /// [switch](Self::switch).
+    /// Returns the current partition for the next `bytes`, or `None` once `switch_at` bytes were assigned to it. The
+    /// caller must then [switch](Self::switch).
     #[inline]
     pub(crate) fn current_for(&mut self, bytes: usize, switch_at: usize) -> Option<i32> {
         let current = self.current.filter(|_| self.bytes < switch_at)?;
@@ -243,7 +243,7 @@ mod tests {
     fn adaptive_prefers_short_queues() {
         let choices = Choices::new([(0, 9), (1, 0), (2, 9)].into_iter(), 3, true);
         let drawn = (0..6000).filter(|_| choices.pick_random() == 1).count();
-        // 10 of 12 parts, 5000 of 6000.
+        // Partition 1 has 10 of 12 weights, so 5000 of 6000 picks are expected.
         assert!((4700..5300).contains(&drawn), "{drawn}");
         let choices = Choices::new([(0, 9), (1, 0), (2, 9)].into_iter(), 3, false);
         let drawn = (0..6000).filter(|_| choices.pick_random() == 1).count();

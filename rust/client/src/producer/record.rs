@@ -13,7 +13,7 @@ pub struct ProducerRecord {
     pub partition: Option<i32>,
     /// Create time in milliseconds since the epoch; `None` is now, −1 is "no timestamp".
     pub timestamp: Option<i64>,
-    /// Key; `None` is null, which is not the same as empty.
+    /// Key; `None` is null, which differs from an empty key.
     pub key: Option<Bytes>,
     /// Value; `None` is null (a tombstone on a compacted topic).
     pub value: Option<Bytes>,
@@ -116,7 +116,7 @@ pub struct RecordMetadata {
     /// Offset in the partition; −1 if the broker did not report it (`acks=0`, or a resend of an old duplicate).
     pub offset: i64,
     /// Timestamp in milliseconds since the epoch: the broker's append time if the topic uses `LogAppendTime`, otherwise
-    /// the record's own; `None` for a record without timestamp.
+    /// the record's timestamp; `None` for a record without timestamp.
     pub timestamp: Option<i64>,
 }
 

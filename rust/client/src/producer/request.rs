@@ -27,7 +27,7 @@ use crate::cluster::metadata::Leader;
 use crate::config::message_format::newest_magic;
 use crate::error::{Error, Result};
 
-/// First version that identifies topics by ID.
+/// First version of Produce that identifies topics by ID.
 const TOPIC_ID_VERSION: i16 = 13;
 /// First version with record batches, and therefore with headers (KIP-82).
 const FIRST_WITH_HEADERS: i16 = 3;
@@ -43,8 +43,8 @@ pub(crate) struct PartitionPayload {
     records: Bytes,
 }
 
-/// Returns the newest version that can identify all topics of these batches: a topic without an ID must not delay the
-/// others.
+/// Returns the newest version that can identify all topics of these batches, because a topic without an ID must not
+/// delay other topics.
 pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
     let nameless = batches.iter().any(|outgoing| outgoing.topic_id.is_zero());
     if nameless { TOPIC_ID_VERSION - 1 } else { ProduceRequest::MAX_VERSION }
@@ -163,7 +163,7 @@ fn topic_data_of(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProdu
     if version < TOPIC_ID_VERSION {
         return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
     }
-    // A zero ID matches no topic; fresh metadata will contain the ID.
+    // A zero ID matches no topic, so the request fails until fresh metadata contains the ID.
     match topic_id.is_zero() {
         false => Ok(TopicProduceData { topic_id, ..Default::default() }),
         true => Err(Error::server(
@@ -181,7 +181,7 @@ pub(crate) fn topic_names(batches: &[Outgoing]) -> TopicNames {
     batches.iter().map(|outgoing| (outgoing.topic_id, Arc::clone(&outgoing.batch.state.topic))).collect()
 }
 
-/// Index of a produce response by batch.
+/// Results in a produce response, indexed by topic and partition of a batch.
 #[derive(Debug)]
 pub(crate) struct ResponseIndex<'a> {
     throttle_ms: i32,
@@ -207,7 +207,7 @@ impl<'a> ResponseIndex<'a> {
 
     /// Returns the throttle time of the response.
     pub(crate) fn throttle(&self) -> Duration {
-        // A broker error must not stop the producer for weeks.
+        // A wrong throttle time from a broker must not stop the producer for weeks.
         Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
     }
 
@@ -226,7 +226,8 @@ impl<'a> ResponseIndex<'a> {
             .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
     }
 
-    /// Returns the current leader, which a broker that does not lead the partition returns.
+    /// Returns the current leader of the batch's partition, if the response contains it because the broker is not the
+    /// leader.
     pub(crate) fn current_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
         let leader = &self.find(&outgoing.batch)?.current_leader;
         (leader.leader_id >= 0).then_some(Leader { node: leader.leader_id, epoch: leader.leader_epoch })
@@ -251,7 +252,7 @@ impl<'a> ResponseIndex<'a> {
                     log_append_time: response.log_append_time_ms,
                 });
             }
-            // Appended by an earlier attempt, whose offset the broker no longer knows.
+            // An earlier attempt has appended the batch, but the broker no longer knows its offset.
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER if numbered => {
                 return Ok(Appended { base_offset: -1, log_append_time: -1 });
             }
@@ -285,7 +286,7 @@ fn rejected(
     response: &PartitionProduceResponse,
     batch: &Batch,
 ) -> Option<(u32, Error)> {
-    // An index outside the batch is ignored: all records then have the error of the others.
+    // An index outside the batch is ignored, so all records then get the common error.
     let index = u32::try_from(record.batch_index).ok().filter(|index| *index < batch.count)?;
     let (topic, partition) = (&batch.state.topic, batch.state.partition);
     let reason = record.batch_index_error_message.as_deref().or(response.error_message.as_deref());

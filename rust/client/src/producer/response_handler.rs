@@ -45,7 +45,7 @@ pub(super) fn complete_all(
                 }
                 Err(failure) => std::mem::take(&mut failure.records),
             };
-            // Queues are never removed, so every slot that was sent has one.
+            // Queues are never removed, so every slot that was sent has a queue.
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
                 let count = batch.count;
                 let result = queue.handle_result(batch, outcome, rules, now);
@@ -65,12 +65,13 @@ pub(super) fn fail_batches(shared: &Shared, node: i32, batches: Vec<Outgoing>, e
     complete_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
 }
 
-/// Handles a request without response: the connection failed, or the request timed out.
+/// Handles a request without a response, because the connection failed or the request timed out.
 pub(super) fn fail_request(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
     // After an invalid response a resend is safe if the broker can detect duplicates.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
-    // A failed login or handshake concerns only this attempt: accepted records are retried until `delivery.timeout.ms`.
+    // A failed login or handshake concerns only this attempt, so accepted records are retried until
+    // `delivery.timeout.ms`.
     let retriable = error.retriable() || error.of_handshake() || (garbled && numbered);
     let kind = if retriable { FailureKind::Retriable } else { FailureKind::Unknown };
     if retriable {
@@ -126,7 +127,7 @@ fn split_batch(shared: &Shared, outgoing: Outgoing, index: &ResponseIndex<'_>) {
     let halves = split_oversized::halve(batch);
     let results = {
         let mut accumulator = shared.lock();
-        // Queues are never removed, so every slot that was sent has one.
+        // Queues are never removed, so every slot that was sent has a queue.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
         match halves {
             Ok(parts) => queue.split(order, parts),

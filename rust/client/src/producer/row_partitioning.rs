@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 const ROW_OVERHEAD: u32 = 32;
 /// Maximum overhead of a header in bytes, beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
-/// Brokers accept batches up to 1 MiB by default; half of that is as fast, and two fit into one request.
+/// Target size of a batch. Brokers accept batches of up to 1 MiB by default. Half of that is as fast, and two such
+/// batches fit into one request.
 const TARGET_BATCH: usize = 512 * 1024;
 /// Maximum size of the chunks in which rows are assigned and encoded.
 const MAX_CHUNK: usize = 8 * 1024 * 1024;
@@ -32,7 +33,7 @@ pub(super) fn chunk_size(shared: &Shared) -> usize {
     MAX_CHUNK.min(shared.memory.total() / 4).max(1)
 }
 
-/// Rows of one part of a call, with the settings to partition and encode them.
+/// Rows of one batch of a call, with the settings to partition and encode them.
 pub(super) struct RowPlan<'a> {
     shared: &'a Arc<Shared>,
     call: &'a SendBatch,
@@ -78,7 +79,7 @@ impl<'a> RowPlan<'a> {
         self.sizes.get(row).map_or(0, |size| *size as usize)
     }
 
-    /// Rejects all rows if one of them can never be sent, before any row is queued.
+    /// Rejects all rows if any row can never be sent. Must be called before a row is queued.
     pub(super) fn check(&self) -> Result<()> {
         let largest = self.sizes.iter().copied().max().unwrap_or(0) as usize;
         let too_large = self.shared.check_size(largest, String::new).is_err();
@@ -131,7 +132,8 @@ impl<'a> RowPlan<'a> {
         if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
             return self.append_to_open(range, reserved, parts);
         }
-        // Snapshot of the partitions: the topic may grow while the call waits for memory.
+        // The partitions are looked up for each chunk, because the topic may have grown while the call waited for
+        // memory.
         let choices = self.choices()?;
         let (expected_rows, numbers) = (range.len(), self.call_rows(&range));
         let compressed = self.shared.settings.batch_codec() != Codec::None;
@@ -163,14 +165,14 @@ impl<'a> RowPlan<'a> {
         if choices.count() == 0 { Err(topic_missing(&self.topic)) } else { Ok(choices) }
     }
 
-    /// Returns a partition as index, after checking that the topic has it.
+    /// Checks that the topic has a partition and returns the partition as an index.
     #[inline]
     fn checked_partition(&self, partition: i32, count: i32) -> Result<usize> {
         let known = usize::try_from(partition).ok().filter(|_| partition < count);
         known.ok_or_else(|| no_such_partition(&self.topic, partition, usize::try_from(count).unwrap_or(0)))
     }
 
-    /// Appends a small number of rows to the open batches, which they share with single records.
+    /// Appends a small number of rows to the open batches, to which single records are appended too.
     fn append_to_open(&self, range: Range<usize>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
         let mut accumulator = self.shared.lock();
         let mut wake = false;
@@ -205,7 +207,7 @@ impl<'a> RowPlan<'a> {
         Ok(())
     }
 
-    /// Returns the partition of a row; rows without a key fill the batches of one partition after the other.
+    /// Returns the partition of a row. Rows without a key fill the batches of one partition after the other.
     #[inline]
     fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> Result<usize> {
         let (rule, size) = (&self.partitioning, self.size(row));
@@ -355,14 +357,14 @@ impl<'a> RowPlan<'a> {
     }
 }
 
-/// Returns the available parallelism. Cached, since each lookup on Linux reads files (80 µs) and the value is needed
-/// for every few rows.
+/// Returns the available parallelism. It is cached, because each lookup on Linux reads files (80 µs) and the value is
+/// needed for every few rows.
 fn workers() -> usize {
     static WORKERS: OnceLock<usize> = OnceLock::new();
     *WORKERS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Maximum encoded size of each row.
+/// Returns the maximum encoded size of each row.
 fn sizes(rows: &RowReader) -> Vec<u32> {
     let mut sizes = rows.lengths();
     for (row, size) in sizes.iter_mut().enumerate() {
@@ -377,7 +379,7 @@ fn sizes(rows: &RowReader) -> Vec<u32> {
     sizes
 }
 
-/// Parts of the batches that contain a call's rows; adjacent parts of one batch are merged.
+/// Parts of the batches that contain a call's rows. Adjacent parts of one batch are merged.
 #[derive(Default)]
 pub(super) struct Parts(pub(super) Vec<Part>);
 

@@ -19,9 +19,9 @@ const HEADER_OVERHEAD: usize = 10;
 /// Error of [`Producer::try_send`].
 #[derive(Debug)]
 pub enum TrySendError {
-    /// `buffer.memory` is full: [`Producer::send`] waits for it.
+    /// `buffer.memory` is full. [`Producer::send`] waits until memory is released.
     Full,
-    /// The topic or the partition is not known yet: [`Producer::send`] requests metadata.
+    /// The topic or the partition is not known yet. [`Producer::send`] requests metadata.
     NeedsMetadata,
     /// The record cannot be sent.
     Error(Error),
@@ -31,7 +31,8 @@ impl Producer {
     /// Queues a record without waiting.
     ///
     /// # Errors
-    /// Returns whether [`send`](Self::send) could still send the record, or why it can never be sent.
+    /// Fails if memory or metadata are not available, in which case [`send`](Self::send) can wait for them, or if the
+    /// record can never be sent.
     pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
         let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
         if !self.shared.memory.try_reserve(size) {
@@ -52,8 +53,8 @@ impl Producer {
         self.reserve(record).await?.send()
     }
 
-    /// Waits like [`send`](Self::send) for metadata and memory, but sends no record: dropping the future or the
-    /// reservation leaves nothing behind.
+    /// Waits like [`send`](Self::send) for metadata and memory, but does not send the record. Dropping the future or
+    /// the reservation releases the memory.
     ///
     /// # Errors
     /// Fails if the record can never be sent, or if memory or metadata are not available in time.
@@ -94,7 +95,7 @@ impl Producer {
     }
 }
 
-/// Appends a record whose bytes are reserved; releases them on failure.
+/// Appends a record whose bytes are reserved. Releases the bytes on failure.
 fn append(
     shared: &Shared,
     record: RecordRef<'_>,
@@ -136,7 +137,8 @@ impl Reservation {
     /// Queues the record.
     ///
     /// # Errors
-    /// Fails if the producer is closed, if the transaction of the call has ended, or if the topic is gone.
+    /// Fails if the producer is closed, if the transaction of the call has ended, or if the topic or partition was
+    /// deleted.
     pub fn send(mut self) -> Result<Delivery> {
         let size = std::mem::take(&mut self.size);
         append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|rejection| {

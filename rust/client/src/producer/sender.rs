@@ -39,7 +39,8 @@ async fn send_batches(shared: &Arc<Shared>) {
         shared.complete(std::mem::take(&mut drained.results));
         for request in drained.requests {
             let worker = workers.entry(request.node).or_insert_with(|| start_worker(shared, request.node));
-            // The worker lives as long as this task. If it were gone, the batches fail like those of a lost connection.
+            // The worker lives as long as this task. If it had ended, its batches would fail as after a lost
+            // connection.
             if let Err(mpsc::error::SendError(request)) = worker.send(request) {
                 let error = Error::closed("the producer's connection task");
                 fail_batches(shared, request.node, request.batches, &error, FailureKind::Retriable);
@@ -82,7 +83,7 @@ async fn send_batches(shared: &Arc<Shared>) {
 }
 
 fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<ReadyBatches> {
-    // The channel is bounded in effect: the accumulator returns at most `max.in.flight.requests.per.connection`
+    // The channel is bounded in effect, because the accumulator returns at most `max.in.flight.requests.per.connection`
     // requests per broker.
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::clone(shared);

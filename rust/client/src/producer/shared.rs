@@ -66,19 +66,21 @@ pub(crate) struct Shared {
     pub(crate) memory: BufferMemory,
     accumulator: Mutex<Accumulator>,
     pub(crate) wake: Notify,
-    /// Set to true to end all tasks.
+    /// Becomes true to end all tasks.
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) acquiring: AtomicBool,
     /// Idle compressors, kept to reuse their memory.
     compressors: Mutex<Vec<Compressor>>,
     pub(crate) transactions: Option<Transactions>,
-    /// Set once the application was notified that the producer is fenced.
+    /// True once the application was notified that the producer is fenced.
     fenced: AtomicBool,
-    /// Failures that the application has not read. Failures in transactions are reported by the commit instead.
+    /// Failures that the application has not read. Failures in transactions are reported by `commit_transaction`
+    /// instead.
     pub(crate) unread: Arc<Unread>,
 }
 
-/// Time to retry metadata requests for a missing partition: brokers learn of added partitions one after the other.
+/// Time for which metadata requests are retried for a missing partition, because brokers learn of added partitions one
+/// after the other.
 const PARTITION_RETRY_TIME: Duration = Duration::from_secs(2);
 
 impl Shared {
@@ -165,7 +167,8 @@ impl Shared {
         if !self.memory.try_reserve(bytes) {
             let waiting = self.memory.reserve(bytes);
             tokio::pin!(waiting);
-            // The first poll joins the queue for memory; the sender then sends lingering batches to release some.
+            // The first poll joins the queue for memory. The sender then sends lingering batches, whose memory is
+            // released.
             let first = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
             if first.is_pending() {
                 self.wake.notify_one();

@@ -25,12 +25,12 @@ pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     /// Newest topic ID in the metadata, zero if unknown.
     pub(super) id: Uuid,
-    /// Number of partitions. `partitions` may contain more queues: a recreated topic can have fewer partitions than
-    /// before.
+    /// Number of partitions. `partitions` may contain more queues, because a recreated topic can have fewer partitions
+    /// than before.
     pub(super) count: usize,
     /// Counters of the topic's records.
     pub(super) counters: SendCounters,
-    /// True if the newest metadata contains the topic, which it may leave out after a long time without writes.
+    /// True if the newest metadata contains the topic. The metadata omits topics after a long time without writes.
     pub(super) known: bool,
     /// True if records were written since the last call of `topics_in_use`.
     pub(super) written: bool,

@@ -1,6 +1,6 @@
 //! Failed records whose deliveries the application has not read. `flush`, `close` and the log report them.
 //!
-//! Counting happens only when a batch fails: delivered records cost nothing here.
+//! Records are counted only when a batch fails, so delivered records cost nothing here.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 
-/// Delay before failures are logged: an application that waits for a delivery in another thread has read it by then.
+/// Delay before failures are logged, so that an application that waits for a delivery in another thread can read it
+/// first.
 const LOG_DELAY: Duration = Duration::from_secs(5);
 /// Minimum time between two log lines about one cause.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -19,7 +20,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Failed records of one topic and one error name.
 #[derive(Debug)]
 struct Cause {
-    /// First of the errors.
+    /// First error of these records.
     error: Error,
     records: u64,
     logged: u64,
@@ -31,7 +32,7 @@ struct Cause {
 struct Causes {
     /// Causes by topic and error name.
     all: BTreeMap<(Arc<str>, String), Cause>,
-    /// Number of reports so far: failures read after a report are no longer subtracted.
+    /// Number of reports so far. Failures that are read after a report are no longer subtracted.
     reports: u64,
     next_order: u64,
 }
@@ -57,7 +58,7 @@ pub(crate) struct Unread {
     added: Notify,
 }
 
-/// Records of one failed run: each is read, counted as unread, or awaited.
+/// Records of one failed run. Each record is read, counted as unread, or awaited.
 #[derive(Debug)]
 pub(super) struct UnreadRun {
     failures: Arc<Unread>,
@@ -100,7 +101,7 @@ impl Unread {
         run
     }
 
-    /// Logs the causes that are due; returns the time of the next check.
+    /// Logs the causes that are due. Returns the time of the next check.
     fn log_due(&self, now: Instant) -> Option<Instant> {
         let mut causes = self.lock();
         let mut next: Option<Instant> = None;
@@ -154,7 +155,7 @@ impl UnreadRun {
         set(&mut self.read, records);
     }
 
-    /// Excludes awaited records from the count of unread ones.
+    /// Excludes awaited records from the number of unread records.
     pub(super) fn exclude(&mut self, records: Range<u32>) {
         let failures = Arc::clone(&self.failures);
         let mut causes = failures.lock();
@@ -194,7 +195,7 @@ impl UnreadRun {
         }
     }
 
-    /// Marks counted records as read if they were reported since.
+    /// Marks counted records as read if a report has contained them since they were counted.
     fn apply_reports(&mut self, reports: u64) {
         if self.report != reports {
             self.report = reports;
