@@ -1,4 +1,4 @@
-//! Batches that end without a response: expired or aborted.
+//! Completion of batches without a response, because they expired or were aborted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,18 +1,18 @@
-//! Queue of one partition's batches (open, waiting, in flight), and the rules that keep them in order and free of
+//! Queue of one partition's batches (open, waiting, in flight), and the rules that keep batches in order and prevent
 //! duplicates.
 //!
-//! With idempotence each batch carries a producer ID and epoch and the sequence of its first record, and the broker
-//! accepts a batch only if it follows the last one. A batch that fails with a retriable error therefore returns to its
-//! position with its sequence, and while the oldest batch is a resend no other batch is in flight: its response then
-//! shows whether it was appended.
+//! With idempotence, each batch contains the producer ID, the epoch and the sequence of its first record. The broker
+//! accepts a batch only if its sequence follows the last batch. Therefore a batch that fails with a retriable error
+//! returns to its position and keeps its sequence. While the oldest batch is a resend, no other batch is in flight, so
+//! that the response shows whether the batch was appended.
 //!
-//! A broker without state of a producer ID accepts any sequence as the first one. Until a leader has appended a batch,
-//! the oldest one is therefore sent alone as well: if it were rejected temporarily (by the leader of a new topic that is
-//! not ready yet), the broker would accept its successor, and the oldest batch could never be appended.
+//! A broker without state of a producer ID accepts any first sequence. Therefore, until a leader has appended a batch,
+//! the oldest batch is sent alone too. Otherwise, if it were rejected temporarily (for example because the leader of a
+//! new topic is not ready yet), the broker would accept the next batch, and the oldest batch could never be appended.
 //!
-//! A batch that fails permanently leaves a gap in the sequences. Its successors are first sent with their old sequences
-//! (the failed batch may have been appended, its response lost). If the broker then reports the gap, none of them was
-//! appended, and they get new sequences under a new producer ID.
+//! A batch that fails permanently leaves a gap in the sequences. Later batches are first sent with their old sequences,
+//! because the failed batch may have been appended although its response was lost. If the broker then reports the gap,
+//! none of the later batches was appended, and they get new sequences with a new producer ID.
 
 mod expiry;
 #[cfg(test)]
@@ -34,7 +34,7 @@ pub(crate) const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) idempotent: bool,
-    /// True if the producer ID is that of a transactional producer, which no queue may change.
+    /// True for a transactional producer, whose producer ID no queue may change.
     pub(crate) transactional: bool,
     pub(crate) linger: Duration,
     pub(crate) retries: u32,
@@ -46,11 +46,11 @@ pub(crate) struct Rules {
 /// Readiness of a queue to send a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// No batch to send.
+    /// The queue has no batch to send.
     Idle,
-    /// Not before a response or another event that wakes the sender.
+    /// No batch can be sent before a response or another event that wakes the sender.
     Blocked,
-    /// Not before this time.
+    /// No batch can be sent before this time.
     At(Instant),
     /// The batch lingers until the given time, but may be sent together with other batches of its broker.
     Lingering(Instant),
@@ -63,7 +63,7 @@ pub(crate) enum Readiness {
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) kind: FailureKind,
-    /// Errors of single records by index in the batch (KIP-467); `error` applies to the others.
+    /// Errors of single records by index in the batch (KIP-467); `error` applies to the other records.
     pub(crate) records: BTreeMap<u32, Error>,
 }
 
@@ -76,15 +76,15 @@ impl Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// Retriable; the batch may have been appended.
+    /// The error is retriable, and the batch may have been appended.
     Retriable,
-    /// Permanent; the batch was not appended.
+    /// The error is permanent, and the batch was not appended.
     Rejected,
-    /// Permanent; the batch may have been appended.
+    /// The error is permanent, and the batch may have been appended.
     Unknown,
-    /// The sequence does not follow the last one; the batch was not appended.
+    /// The sequence does not follow the last appended batch, so this batch was not appended.
     OutOfOrder,
-    /// The broker does not know the producer ID, or knows a newer epoch; the batch was not appended.
+    /// The broker does not know the producer ID, or knows a newer epoch, so the batch was not appended.
     UnknownProducerId,
 }
 
@@ -113,12 +113,12 @@ pub(crate) struct PartitionQueue {
     in_flight_node: i32,
     retry_at: Option<Instant>,
     identity: Option<ProducerIdAndEpoch>,
-    /// True once the leader has appended a batch of `identity`, and so checks the sequences of the next ones.
+    /// True once the leader has appended a batch of `identity`, and therefore checks the sequences of later batches.
     established: bool,
     next_sequence: i32,
     /// Orders of batches that failed permanently while the broker may expect their sequences.
     gaps: Vec<u64>,
-    /// Producer ID whose sequences are invalid in this partition: the next batch needs a new one.
+    /// Producer ID whose sequences are invalid in this partition, so that the next batch needs a new producer ID.
     pub(crate) invalid_identity: Option<ProducerIdAndEpoch>,
     records: u64,
 }
@@ -141,7 +141,7 @@ impl PartitionQueue {
         }
     }
 
-    /// Queues a batch behind all others.
+    /// Queues a batch behind all other batches.
     pub(crate) fn push(&mut self, batch: Batch) {
         batch.state.close(batch.first + batch.count);
         self.waiting.push_back(batch);
@@ -164,7 +164,7 @@ impl PartitionQueue {
     /// Returns whether a batch may be sent now; `force` ignores `linger.ms`.
     pub(crate) fn readiness(&self, now: Instant, rules: &Rules, force: bool) -> Readiness {
         let Some(front) = self.waiting.front().or(self.open.as_ref()) else { return Readiness::Idle };
-        // The backoff belongs to the failed batch: once that is gone, its successors do not wait.
+        // The backoff applies to the failed batch. Once that batch has left the queue, later batches do not wait.
         if let Some(at) = self.retry_at.filter(|at| *at > now && front.attempts > 0) {
             return Readiness::At(at);
         }
@@ -299,7 +299,7 @@ impl PartitionQueue {
         None
     }
 
-    /// Replaces a batch in flight that was too large by its parts, which continue its sequences.
+    /// Replaces a batch in flight that was too large by its parts. Records keep their sequences.
     pub(crate) fn split(&mut self, order: u64, parts: Vec<Batch>) -> Vec<BatchResult> {
         let expired = self.remove_in_flight(order);
         let mut results = Vec::new();
@@ -349,8 +349,8 @@ impl PartitionQueue {
         }
     }
 
-    /// Makes the sequences of a rejected batch available again if it is the last one and was certainly not appended;
-    /// otherwise records a gap.
+    /// Makes the sequences of a rejected batch available again if the batch is the last one and was certainly not
+    /// appended. Otherwise records a gap.
     fn release_sequence(&mut self, batch: &Batch) {
         let Some((identity, sequence)) = batch.numbered else { return };
         let is_last = self.identity == Some(identity) && advance(sequence, batch.count) == self.next_sequence;
@@ -372,7 +372,7 @@ impl PartitionQueue {
         batch.complete(Err(error))
     }
 
-    /// Resets the producer ID and sequences: the next batch is the first of another epoch.
+    /// Resets the producer ID and sequences, because the next batch is the first batch of another epoch.
     pub(crate) fn reset_sequences(&mut self) {
         self.identity = None;
         self.established = false;

@@ -160,7 +160,7 @@ fn one_batch_in_flight_until_leader_has_appended() {
         test.push(10);
     }
     let a = test.take(FIRST);
-    // A broker without state of the producer ID would accept `b`, and never `a` after it.
+    // A broker without state of the producer ID would accept `b`, and could then never accept `a`.
     assert_eq!(test.queue.readiness(test.now, &test.rules, true), Readiness::Blocked);
     assert!(test.respond(a, Some(FailureKind::Retriable)).is_none());
     let a = test.take(FIRST);
@@ -187,7 +187,7 @@ fn out_of_order_for_invalid_producer_id_is_retried() {
     }
     let [a, b, c] = [test.take(FIRST), test.take(FIRST), test.take(FIRST)];
     assert!(test.respond(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
-    // The response to `b` reports the gap, and `b` itself fails: `c` is not the cause.
+    // The response to `b` reports the gap and fails `b`. The same error for `c` has the same cause, so `c` is retried.
     test.rules.retries = 0;
     assert!(test.respond(b, Some(FailureKind::OutOfOrder)).unwrap().outcome.is_err());
     test.rules.retries = 10;
@@ -208,7 +208,7 @@ fn lost_response_leaves_no_gap() {
     assert!(test.respond(b, None).unwrap().outcome.is_ok());
     test.push(10);
     let c = test.take(FIRST);
-    // Out of order without a known gap: the leader has lost records, and certainly did not append this one.
+    // An out-of-order error without a known gap means that the leader has lost records and did not append `c`.
     assert!(test.respond(c, Some(FailureKind::OutOfOrder)).is_none());
     assert_eq!(test.queue.invalid_identity.take(), Some(FIRST));
     assert_eq!(test.take(SECOND).numbered, Some((SECOND, 0)));
@@ -246,7 +246,7 @@ fn batches_expire_once_waiting_or_in_flight() {
     test.queue.expire(late, &test.rules, &mut results);
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result.outcome.is_err()));
-    // A batch in flight keeps its memory until the response; a waiting one releases it immediately.
+    // A batch in flight keeps its memory until the response. A waiting batch releases its memory immediately.
     assert_eq!(results.iter().map(|result| result.reserved).sum::<usize>(), 10);
     assert_eq!(test.queue.next_deadline(), None);
     test.now = late;

@@ -12,13 +12,13 @@ use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::producer::batch::ProducerIdAndEpoch;
 
-/// First version in which a producer can renew its own epoch (KIP-360).
+/// First version of InitProducerId in which a producer can renew its own epoch (KIP-360).
 const FIRST_WITH_RENEWAL: i16 = 3;
 
 impl Transactions {
-    /// Requests a producer ID until the coordinator responds: a first one, which fences earlier producers with the same
-    /// transactional ID, or a newer epoch of `current`, which the coordinator rejects if the producer has been fenced
-    /// (KIP-360).
+    /// Requests a producer ID until the coordinator responds. Without `current`, the request fences earlier producers
+    /// with the same transactional ID. With `current`, it requests a newer epoch; the coordinator rejects the request
+    /// if the producer has been fenced (KIP-360).
     pub(in crate::producer) async fn identity(
         &self,
         current: Option<ProducerIdAndEpoch>,

@@ -8,8 +8,8 @@ use crate::producer::shared::Shared;
 use crate::producer::transactions::Transactions;
 use crate::producer::transactions::state::Protocol;
 
-/// Aborts after a leader has reported a newer epoch. If the coordinator rejects the abort, the producer was fenced,
-/// which is fatal; otherwise the error is abortable.
+/// Aborts the transaction after a leader has reported a newer epoch. If the coordinator rejects the abort, the producer
+/// was fenced, which is fatal; otherwise the error is abortable.
 pub(super) async fn resolve_old_epoch(
     shared: &Shared,
     transactions: &Transactions,
@@ -23,8 +23,8 @@ pub(super) async fn resolve_old_epoch(
             if let Some(identity) = renewed {
                 accumulator.set_producer_id(identity);
             }
-            // The transaction is aborted already. The phase stays, so that the application must abort it as well before
-            // it continues.
+            // The coordinator has aborted the transaction. The phase does not change, so that the application must also
+            // call `abort_transaction` before it continues.
             if let Some(transaction) = &mut accumulator.transaction {
                 transaction.started = false;
             }
@@ -34,7 +34,7 @@ pub(super) async fn resolve_old_epoch(
     }
 }
 
-/// Fails the producer permanently, with all pending records.
+/// Fails the producer permanently, and fails all pending records.
 pub(super) fn fail_fatal(shared: &Shared, mut error: Error) -> Error {
     let dropped = {
         let mut accumulator = shared.lock();

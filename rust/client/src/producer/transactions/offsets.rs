@@ -23,7 +23,7 @@ use crate::producer::transactions::state::Protocol;
 use crate::producer::transactions::{NO_TIMEOUT, OFFSETS_V2, Transactions, fenced_or, too_old, with_protocol};
 use crate::types::{TopicPartition, join_limited};
 
-/// First version with member ID and generation (KIP-447).
+/// First version of TxnOffsetCommit with member ID and generation (KIP-447).
 const FIRST_WITH_MEMBER: i16 = 3;
 const CALL: &str = "send_offsets_to_transaction";
 
@@ -99,7 +99,7 @@ async fn run(
     }
 }
 
-/// Returns the error of a retriable failure after the transaction has ended.
+/// Returns the error for a request that failed with a retriable error after the transaction has ended.
 fn transaction_ended() -> Error {
     Error::Aborted("the offsets were not sent: the transaction is over".into())
 }
@@ -196,13 +196,14 @@ impl Transactions {
         for topic in &response.topics {
             for partition in &topic.partitions {
                 missing.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
-                // Without an error the offset is pending.
+                // Without an error, the offset is pending in the transaction.
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
                 let context =
                     format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
                 let verdict = Verdict::of(fenced_or(code), &self.context(&context))?;
                 retry = Some(match verdict {
-                    // The group coordinator could not replicate the commit in time: the coordinator may have changed.
+                    // The group coordinator could not replicate the commit in time, so the group may have another
+                    // coordinator now.
                     Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),
                     verdict => verdict,
                 });

@@ -1,8 +1,8 @@
 //! Transactional operations (KIP-98, and protocol V2, KIP-890): init, begin, commit and abort.
 //!
-//! An operation that sends requests to the coordinator runs in its own task: a call that times out or is cancelled
-//! leaves it running, and the next call of the same name waits for the same outcome. A request that decides about the
-//! transaction is therefore never abandoned half-way.
+//! An operation that sends requests to the coordinator runs in its own task. If a call times out or is cancelled, the
+//! operation continues, and the next call of the same name waits for the same outcome. Therefore a request that ends a
+//! transaction is never abandoned half-way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::producer::transactions::state::{
     Operation, OperationEntry, Outcome, Phase, Protocol, Transaction, is_old_epoch, is_unknown_producer,
 };
 
-/// Runs `operation`, or waits for the one that an earlier call started.
+/// Runs `operation`, or waits for its outcome if an earlier call has started it.
 pub(crate) async fn perform(shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
     perform_for(operation.name(), shared, operation, limit).await
 }
@@ -95,7 +95,7 @@ pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: 
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
         let transaction = transaction_of(&mut accumulator, CALL)?;
-        // Late requests of protocol V1 must have another epoch than those of V2.
+        // Late requests of protocol V1 must have an older epoch than requests of V2.
         let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
         if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
     };
@@ -219,7 +219,8 @@ async fn abort(shared: &Shared) -> Result<()> {
     if started {
         match transactions.end(identity, protocol, false).await {
             Ok(next) => renewed = next,
-            // An expired transactional ID gets a new producer ID; the coordinator has no transaction to abort.
+            // The transactional ID has expired, so the coordinator has no transaction to abort and assigns a new
+            // producer ID.
             Err(error) if is_unknown_producer(&error) => bump_epoch = true,
             // Another abort would fail as well.
             Err(error) => return Err(fail_fatal(shared, error)),
@@ -232,7 +233,7 @@ async fn abort(shared: &Shared) -> Result<()> {
     finish(shared, renewed)
 }
 
-/// Ends the transaction, with a new producer ID for the next one if the coordinator has assigned one.
+/// Ends the transaction. If the coordinator has assigned a new producer ID, the next transaction uses it.
 fn finish(shared: &Shared, renewed: Option<ProducerIdAndEpoch>) -> Result<()> {
     let mut accumulator = shared.lock();
     if let Some(identity) = renewed {

@@ -16,14 +16,14 @@ use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Transaction;
 use crate::producer::transactions::{NO_TIMEOUT, Transactions, fenced_or};
 
-/// Newest version for clients; later ones are used between brokers.
+/// Newest version of AddPartitionsToTxn for clients. Later versions are used between brokers.
 const MAX_CLIENT_VERSION: i16 = 3;
 
 /// Partitions of one request, by topic.
 type Names = BTreeMap<String, Vec<i32>>;
 
-/// Registers the unregistered partitions. The sender starts one registration at a time; partitions added in between are
-/// part of the next one.
+/// Registers the unregistered partitions. The sender starts one registration at a time. Partitions that are added
+/// during a registration are part of the next registration.
 pub(crate) async fn register(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     let failure = tokio::select! {
@@ -100,8 +100,7 @@ impl Transactions {
         self.coordinator.with(limited).call(NO_TIMEOUT, build, judge).await
     }
 
-    /// Evaluates a response. One rejected partition fails the whole request; the error is that of the partition that
-    /// caused the rejection.
+    /// Evaluates a response. One rejected partition fails the whole request, with the error of that partition.
     fn judge(&self, names: &Names, results: &[AddPartitionsToTxnTopicResult]) -> Result<Verdict<bool>> {
         let mut retry = None;
         let mut rejected = None;

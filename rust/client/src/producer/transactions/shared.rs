@@ -17,8 +17,8 @@ use crate::producer::shared::Shared;
 
 /// Cluster feature that selects the transaction protocol.
 const FEATURE: &str = "transaction.version";
-/// First versions of protocol V2. Requests in these versions use V2 even if the cluster's feature selects V1, so V1
-/// needs a version limit: a broker may support them while the feature is not enabled.
+/// First versions of requests with protocol V2. Requests in these versions use V2 even if the cluster's feature selects
+/// V1. Brokers may support these versions without the feature, so V1 limits requests to older versions.
 const PRODUCE_V2: i16 = 12;
 pub(super) const END_V2: i16 = 5;
 pub(in crate::producer) const OFFSETS_V2: i16 = 5;
@@ -42,8 +42,8 @@ impl Transactions {
     /// Creates the transactions of a producer with a `transactional.id`, without sending a request.
     pub(crate) fn new(options: &ProducerOptions, cluster: &Cluster) -> Option<Self> {
         let id: Arc<str> = options.transactional_id.as_deref()?.into();
-        // Coordinators write to their logs before they respond: a separate connection keeps records from waiting behind
-        // that.
+        // Requests to coordinators have a separate connection, because coordinators write to their logs before they
+        // respond, which would delay records on the same connection.
         let cluster = cluster.with_connections(ConnectionKind::Transactions);
         Some(Self {
             coordinator: Coordinator::of_transactions(cluster.clone(), &id),
@@ -70,8 +70,8 @@ impl Transactions {
         self.changed.send_replace(());
     }
 
-    /// Returns the protocol of a transaction that begins now. Configured API versions below those of V2 select V1,
-    /// which brokers accept.
+    /// Returns the protocol of a transaction that begins now. If configured API versions are too old for V2, V1 is
+    /// used, which brokers accept too.
     pub(in crate::producer) fn protocol(&self) -> Protocol {
         let chosen = &self.cluster.options().api_versions;
         let older = |key: ApiKey, version: i16| chosen.get(key.name()).is_some_and(|chosen| *chosen < version);

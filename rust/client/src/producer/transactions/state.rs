@@ -64,7 +64,7 @@ impl Operation {
     }
 }
 
-/// Outcome of an operation, once it is complete.
+/// Outcome of an operation, or `None` until the operation is complete.
 pub(crate) type Outcome = Option<Result<()>>;
 
 /// An operation that is running, or whose outcome no call has returned yet.
@@ -77,7 +77,7 @@ pub(crate) struct Pending {
 /// Result of [`Transaction::start_or_join`].
 #[derive(Debug)]
 pub(crate) enum OperationEntry {
-    /// The operation is new: the caller runs it and sends its outcome here.
+    /// The operation is new, so the caller runs it and sends its outcome to this channel.
     Start(watch::Sender<Outcome>, watch::Receiver<Outcome>),
     /// The operation was started by an earlier call.
     Join(watch::Receiver<Outcome>),
@@ -89,7 +89,7 @@ pub(crate) struct Transaction {
     /// `transaction.timeout.ms`.
     timeout: Duration,
     phase: Phase,
-    /// Counts transactions. A call that began in one transaction takes no part in the next.
+    /// Number of the open or last transaction. A call that began in one transaction must not add records to the next.
     number: u64,
     pub(crate) protocol: Protocol,
     /// True if the coordinator may have started the transaction, so that it must be ended there.
@@ -98,7 +98,7 @@ pub(crate) struct Transaction {
     first_request: Option<Instant>,
     /// True if sequences are uncertain, so that the next transaction needs another epoch (KIP-360).
     pub(crate) bump_epoch: bool,
-    /// True if there was a transaction before.
+    /// True once a transaction has been opened.
     pub(crate) used: bool,
     /// Partitions registered with the coordinator.
     registered: HashSet<Slot>,
@@ -187,8 +187,8 @@ impl Transaction {
         }
     }
 
-    /// Returns true if `begin_transaction` must wait for a producer ID first: either it has none, or an earlier call
-    /// that requested one timed out.
+    /// Returns true if `begin_transaction` must wait for a producer ID first, because the producer has no ID or because
+    /// an earlier call that requested the ID timed out.
     pub(crate) fn needs_init(&self) -> bool {
         matches!(self.phase, Phase::New | Phase::Starting)
             || self.pending.as_ref().is_some_and(|pending| pending.operation == Operation::Init)
@@ -211,7 +211,7 @@ impl Transaction {
         }
     }
 
-    /// Starts an operation, or joins the one that an earlier call started.
+    /// Starts an operation, or joins it if an earlier call has started it.
     pub(crate) fn start_or_join(&mut self, operation: Operation) -> Result<OperationEntry> {
         if let Some(pending) = &self.pending {
             if pending.operation == operation {
@@ -248,8 +248,8 @@ impl Transaction {
         OperationEntry::Start(sender, outcome)
     }
 
-    /// Records that a call has returned this outcome. A late call, such as one whose wait was cancelled, does not
-    /// affect an operation that was started since.
+    /// Records that a call has returned this outcome. A late call, for example after a cancelled wait, does not affect
+    /// an operation that was started after its own operation.
     pub(crate) fn outcome_returned(&mut self, outcome: &watch::Receiver<Outcome>) {
         self.pending.take_if(|pending| pending.outcome.same_channel(outcome));
     }
@@ -300,7 +300,7 @@ impl Transaction {
         }
     }
 
-    /// Returns true if batches may be sent to a partition; otherwise adds the partition to those to register.
+    /// Returns true if batches may be sent to a partition. Otherwise adds the partition to the partitions to register.
     pub(crate) fn may_write(&mut self, slot: Slot) -> bool {
         if self.protocol == Protocol::V2 || self.registered.contains(&slot) {
             return !matches!(self.phase, Phase::Fatal(_));
@@ -343,7 +343,7 @@ impl Transaction {
     }
 
     /// Returns true if a registration must be started now, and marks it as started. A rejected registration is not
-    /// repeated: it would be rejected again until the application aborts the transaction.
+    /// repeated, because it would be rejected again until the application aborts the transaction.
     pub(crate) fn start_registering(&mut self) -> bool {
         let start = self.in_progress() && !self.registering && !self.unregistered.is_empty();
         if start {
@@ -367,7 +367,7 @@ impl Transaction {
         }
     }
 
-    /// Discards the partitions to register, since no records will be written to them.
+    /// Discards the partitions to register, because no records will be written to them.
     pub(crate) fn forget_unregistered(&mut self) {
         self.unregistered.clear();
     }
@@ -383,8 +383,8 @@ impl Transaction {
     }
 }
 
-/// Returns true if a leader has reported a newer epoch: that of another producer, or of the coordinator after a timeout
-/// of the transaction.
+/// Returns true if a leader has reported a newer epoch. The epoch belongs to another producer, or the coordinator has
+/// raised it after a timeout of the transaction.
 pub(crate) fn is_old_epoch(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_EPOCH.code())
 }
@@ -394,8 +394,8 @@ pub(crate) fn is_unknown_producer(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code())
 }
 
-/// Returns true if the error of a batch or offset commit is fatal to the producer (KIP-1050). Other errors are
-/// recoverable by an abort, during which the coordinator reports a fatal state.
+/// Returns true if the error of a batch or offset commit is fatal to the producer (KIP-1050). After other errors, the
+/// producer can recover by an abort. If the producer has been fenced, the coordinator rejects the abort.
 fn is_fatal(error: &Error) -> bool {
     match error {
         Error::Server { code, .. } => matches!(
