@@ -15,11 +15,11 @@ use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// Minimum time for LeaveGroup, even if commits are slow.
+/// Time that is reserved for LeaveGroup if commits are slow, but at most a fifth of the timeout.
 const MIN_LEAVE_TIME: Duration = Duration::from_secs(1);
 
 impl Consumer {
-    /// Returns the offsets that a commit without explicit offsets commits: positions, or stored offsets with
+    /// Returns the offsets for a commit without explicit offsets: positions, or stored offsets with
     /// `enable.auto.offset.store=false`. With `all`, positions include the rows of the last poll.
     pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
         self.forget_old_topics(group);

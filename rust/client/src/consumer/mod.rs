@@ -1,4 +1,4 @@
-//! The consumer: public API over the fetch tasks and the group membership.
+//! Public API of the consumer, based on the fetch tasks and the group membership.
 
 mod commit;
 mod poll;
@@ -197,7 +197,7 @@ impl Consumer {
     }
 
     /// Makes the waiting call, or the next call that may wait, return [`Error::Wakeup`]. `close` and `unsubscribe`
-    /// ignore it.
+    /// ignore wakeups.
     pub fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
         self.fetcher.shared.notify_poll();

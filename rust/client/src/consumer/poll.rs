@@ -22,7 +22,7 @@ pub enum Polled {
     Rows(Rows),
     /// A rebalance. [`Consumer::acknowledge`] must be called after the application's listener has returned.
     Rebalance(Rebalance),
-    /// An asynchronous commit has completed: see [`Consumer::take_completed`].
+    /// An asynchronous commit has completed. [`Consumer::take_completed`] returns the result.
     Committed,
 }
 
@@ -52,9 +52,9 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns rows (`max.poll.records` or fewer), a rebalance or a completed commit, if one is available. The position
-    /// of a partition moves past rows only when the rows are returned. A rebalance must be [prepared](Self::prepare)
-    /// and acknowledged, or requeued.
+    /// Returns rows (`max.poll.records` or fewer), a rebalance or a completed commit, or `None` if none of these is
+    /// available. The position of a partition moves past rows only when the rows are returned. A rebalance must be
+    /// [prepared](Self::prepare) and acknowledged, or requeued.
     ///
     /// # Errors
     /// Fails if an assigned partition or the group membership has an error, once per error, and with [`Error::Wakeup`]
@@ -99,8 +99,8 @@ impl Consumer {
         }
     }
 
-    /// Waits until [`try_poll`](Self::try_poll) may return rows or an event, but at most for `timeout`. Takes neither,
-    /// so a cancelled wait loses nothing. The application counts as polling during the wait.
+    /// Waits until [`try_poll`](Self::try_poll) may return rows or an event, but at most for `timeout`. Removes nothing
+    /// from the queues, so a cancelled wait loses nothing. The application counts as polling during the wait.
     pub async fn wait_ready(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let _idle = self.cluster.metrics().polls.wait();

@@ -88,7 +88,7 @@ struct ConsumerMember<'a> {
     version: u64,
     /// Newest subscription whose topics are known.
     topics: Option<SubscribedTopics>,
-    /// Last assignment from the coordinator, as long as names of its topics are unknown.
+    /// Last assignment from the coordinator, while names of its topics are unknown.
     unresolved: Option<Assignment>,
     /// Partitions that the coordinator has assigned.
     target: Option<Owned>,
@@ -162,7 +162,7 @@ impl<'a> ConsumerMember<'a> {
                 () = membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
                 () = sleep_until(next) => {}
             }
-            // A heartbeat is never cancelled: the coordinator sends an assignment only once.
+            // A heartbeat is never cancelled, because the coordinator sends an assignment only once.
             self.heartbeat().await?;
             next = Instant::now() + self.interval;
         }
@@ -333,7 +333,8 @@ impl<'a> ConsumerMember<'a> {
         self.unresolved = response.assignment.or(self.unresolved.take());
     }
 
-    /// Returns the assignment by topic name. Topics with an unknown id are omitted; the coordinator sends them again.
+    /// Returns the assignment by topic name. Topics with an unknown id are omitted; the coordinator sends these topics
+    /// again.
     fn resolve_names(&mut self, assignment: Assignment) -> std::result::Result<Owned, MembershipEnd> {
         let metadata = self.member.cluster.metadata();
         // All brokers with this protocol return topic ids, unless `api.version.metadata` selects an older Metadata
@@ -457,14 +458,14 @@ fn new_id() -> String {
     (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
 }
 
-/// Returns the error of a static member whose `group.instance.id` is still in use after the session timeout.
+/// Returns the error for a static member whose `group.instance.id` is still in use after the session timeout.
 fn instance_in_use(error: Error) -> MembershipEnd {
     MembershipEnd::Fatal(
         error.context("another consumer runs with this group.instance.id: set a different one for each consumer"),
     )
 }
 
-/// Returns the error of a broker that does not support this protocol.
+/// Returns the error for a broker that does not support this protocol.
 fn protocol_unsupported(text: &str) -> MembershipEnd {
     MembershipEnd::Fatal(Error::UnsupportedVersion(format!(
         "{text}: brokers before Kafka 4.0 need group.protocol=classic"

@@ -37,8 +37,8 @@ pub(super) struct Heartbeater<'a> {
 }
 
 impl Heartbeater<'_> {
-    /// Runs `work` to completion while sending heartbeats every `interval`. Returns early when the coordinator reports
-    /// a rebalance, if `stop_on_rebalance` is set, and returns `Err` when the membership has ended.
+    /// Runs `work` to completion while sending heartbeats every `interval`. With `stop_on_rebalance`, returns early
+    /// when the coordinator reports a rebalance. Returns `Err` when the membership has ended.
     pub(super) async fn run_until<T>(
         &self,
         stop_on_rebalance: bool,

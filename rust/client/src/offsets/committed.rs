@@ -155,7 +155,7 @@ fn in_order(
     offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect()
 }
 
-/// Returns true for errors of the member or the group, although responses contain them per partition.
+/// Returns true if an error concerns the whole group or member, although responses contain it per partition.
 fn is_group_error(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -218,7 +218,7 @@ pub async fn fetch_committed(
         pending = unstable.into_iter().map(|(tp, _)| tp).collect();
         retry.wait(error, || format!("OffsetFetch for group {}", coordinator.group())).await?;
     }
-    // All other partitions have a result, or have no committed offset.
+    // Every partition has a result here. `None` means that the partition has no committed offset.
     Ok(partitions.iter().map(|tp| (tp.clone(), offsets.get(tp).cloned().flatten())).collect())
 }
 

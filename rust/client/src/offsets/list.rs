@@ -81,7 +81,8 @@ pub(crate) enum UnknownTopic {
     Fail,
 }
 
-/// Looks up offsets at the partition leaders. Returns them in the order of `targets`, or `None` if no record matches.
+/// Looks up offsets at the partition leaders. Returns the offsets in the order of `targets`, with `None` for partitions
+/// without a matching record.
 ///
 /// Retries until `timeout`, for example after a leader change.
 ///

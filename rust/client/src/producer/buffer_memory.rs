@@ -42,7 +42,8 @@ impl BufferMemory {
     pub(crate) async fn reserve(&self, bytes: usize) {
         let _waiting = WaiterGuard::new(&self.waiting);
         let bytes = u32::try_from(bytes.min(self.total)).unwrap_or(u32::MAX);
-        // The semaphore is never closed, so this never fails; on failure no bytes would be reserved, which is harmless.
+        // The semaphore is never closed, so this call cannot fail. A failure would be harmless, because no bytes would
+        // be reserved.
         if let Ok(permit) = self.free.acquire_many(bytes).await {
             permit.forget();
         }

@@ -40,7 +40,7 @@ impl Delivery {
         self.state.has_result(self.index)
     }
 
-    /// Returns the result, if available, without marking it as read, for display.
+    /// Returns the result for display, if available, without marking it as read.
     pub fn look(&self) -> Option<Result<RecordMetadata>> {
         let outcome = self.state.look(self.index)?;
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
@@ -139,7 +139,7 @@ impl BatchDelivery {
     /// Waits until all rows have their results.
     ///
     /// # Errors
-    /// Returns the first failure; [`outcomes`](Self::outcomes) returns all of them.
+    /// Returns the first failure; [`outcomes`](Self::outcomes) returns all failures.
     pub async fn wait(&self) -> Result<Vec<PartitionReceipt>> {
         let _reading = self.reading();
         for part in self.parts.iter() {
@@ -177,7 +177,7 @@ impl BatchDelivery {
         })
     }
 
-    /// Returns the result, if available, without marking it as read, for display.
+    /// Returns the result for display, if available, without marking it as read.
     pub fn look(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         let mut receipts: Vec<PartitionReceipt> = Vec::new();
         let mut failure: Option<Error> = None;
@@ -263,7 +263,7 @@ fn call_last(remaining: &AtomicUsize, callback: &SharedCallback) {
 }
 
 impl Part {
-    /// Returns the first row after the completed segment that contains `at`, or `at` if it has no result.
+    /// Returns the first row after the completed segment that contains `at`, or `at` if that row has no result.
     fn completed_until(&self, at: u32) -> u32 {
         self.state.completed_until(at).min(self.first + self.count)
     }

@@ -103,7 +103,7 @@ impl BatchState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the state: no further record is added.
+    /// Sets the number of records. No further record is added.
     pub(crate) fn close(&self, total: u32) {
         self.lock().total = Some(total);
     }
@@ -195,7 +195,7 @@ impl BatchState {
     }
 
     /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that
-    /// it has not read by then count as unread.
+    /// the application has not read by then count as unread.
     pub(super) fn read_guard(self: &Arc<Self>, first: u32, count: u32) -> ReadGuard {
         let mut inner = self.lock();
         *inner.readers.entry((first, count)).or_default() += 1;

@@ -21,7 +21,7 @@ use super::shared::{Settings, Shared};
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
-/// Total size in bytes of the batches of a request from which compression is moved to a blocking thread.
+/// Minimum total size in bytes of the batches of a request that are compressed on a blocking thread.
 const MIN_BLOCKING_SIZE: usize = 32 * 1024;
 
 /// Sends the requests of one broker in order. While a request is sent, batches of the next requests are compressed on

@@ -334,7 +334,7 @@ impl Producer {
     }
 
     /// Closes the producer: aborts an open transaction, rejects further records, waits up to `timeout` for queued
-    /// records, fails the rest and closes the connections. A second call does nothing.
+    /// records, fails the remaining records and closes the connections. A second call does nothing.
     ///
     /// # Errors
     /// Fails if records were not delivered in time. The delivery of each such record fails, too.

@@ -151,7 +151,8 @@ impl Sticky {
         let next = if partitioning.is_round_robin() {
             choices.pick_next(self.current)
         } else {
-            // Does not choose the current partition again if there are others, unless queue lengths weight the choice.
+            // Does not choose the current partition again if there are other partitions, unless queue lengths weight
+            // the choice.
             let mut next = choices.pick_random();
             while choices.sums.is_empty() && choices.partitions.len() > 1 && Some(next) == self.current {
                 next = choices.pick_random();

@@ -31,7 +31,7 @@ async fn request_until_done(shared: &Shared) {
                 shared.lock().identity = Some(identity);
                 return;
             }
-            // Like for an unreachable broker, records wait for a producer ID until `delivery.timeout.ms`.
+            // Records wait for a producer ID until `delivery.timeout.ms`, like for an unreachable broker.
             Err(error) if error.retriable() || error.of_handshake() => {
                 tracing::debug!(%error, "no producer ID yet");
                 tokio::time::sleep(pause).await;

@@ -1,4 +1,4 @@
-//! Produce requests, and the results of their responses by batch.
+//! Produce requests, and the results of batches in the responses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,9 +29,9 @@ use crate::error::{Error, Result};
 
 /// First version of Produce that identifies topics by ID.
 const TOPIC_ID_VERSION: i16 = 13;
-/// First version with record batches, and therefore with headers (KIP-82).
+/// First version of Produce with record batches, and therefore with headers (KIP-82).
 const FIRST_WITH_HEADERS: i16 = 3;
-/// First version in which brokers accept zstd.
+/// First version of Produce in which brokers accept zstd.
 const ZSTD_VERSION: i16 = 7;
 
 /// Encoded batch of one partition.

@@ -85,7 +85,8 @@ impl Topic {
             self.sticky = Sticky::default();
             self.partitions.iter_mut().for_each(|queue| queue.leader = None);
         }
-        // The partition count of a topic only grows, unless the topic was recreated; a stale broker may report fewer.
+        // The partition count of a topic only grows, unless the topic was recreated; a stale broker may report fewer
+        // partitions.
         self.count = if recreated { known.partitions.len() } else { self.count.max(known.partitions.len()) };
         for partition in &known.partitions {
             let Ok(at) = usize::try_from(partition.partition) else { continue };

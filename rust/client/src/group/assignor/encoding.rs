@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 impl Subscription {
-    /// Encodes the subscription for JoinGroup. Like Java, topics are sorted by name, and partitions by topic and
+    /// Encodes the subscription for JoinGroup. Like in Java, topics are sorted by name, and partitions by topic and
     /// number.
     pub fn encode(&self) -> Bytes {
         let mut topics: Vec<String> = self.topics.iter().filter(|topic| is_encodable(topic)).cloned().collect();

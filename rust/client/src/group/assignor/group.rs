@@ -34,7 +34,7 @@ impl Topic<'_> {
 pub(super) struct Group<'a> {
     pub(super) members: Vec<(&'a str, &'a Subscription)>,
     pub(super) topics: Vec<Topic<'a>>,
-    /// Index of the partition's topic, by partition index.
+    /// Index of the topic, by partition index.
     topic_of: Vec<usize>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
         self.members[member].1.rack.as_deref().filter(|rack| !rack.is_empty())
     }
 
-    /// Returns a map from topic names to topics, which looks up indexes of partitions.
+    /// Returns a lookup of partition indexes by topic name and partition number.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         Lookup(self.topics.iter().map(|topic| (topic.name, topic)).collect())
     }

@@ -36,7 +36,7 @@ impl Assignor for Range {
 /// Partial assignment of one topic.
 struct TopicAssignment<'a> {
     topic: &'a Topic<'a>,
-    /// Subscribed members, by rank.
+    /// Subscribed members, ordered by rank.
     consumers: Vec<ConsumerState<'a>>,
     unassigned: Vec<usize>,
     /// Minimum number of partitions per member, and the number of members that may still get one partition more.

@@ -33,7 +33,7 @@ struct JoinedGeneration {
     leader: Option<LeaderState>,
 }
 
-/// Topics of the group as they were when this member assigned them as the leader.
+/// Topics of the group at the time when this member assigned the partitions as the leader.
 struct LeaderState {
     names: BTreeSet<String>,
     snapshot: TopicSnapshot,
@@ -95,7 +95,8 @@ impl ClassicMember<'_> {
         }
     }
 
-    /// Returns true if partitions are kept during a rebalance, which every assignor must support (KIP-429).
+    /// Returns true if members keep their partitions during a rebalance, which requires that every assignor supports it
+    /// (KIP-429).
     fn cooperative(&self) -> bool {
         self.assignors.iter().all(|assignor| assignor.cooperative())
     }
@@ -264,7 +265,7 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     }
 }
 
-/// Returns the end of a membership that a commit detected.
+/// Returns the end of a membership that was detected by the response to a commit.
 fn fenced_by_commit(keep_id: bool, code: ErrorCode) -> MembershipEnd {
     MembershipEnd::Fenced { keep_id, error: Error::server(code, "response to a commit") }
 }

@@ -144,7 +144,8 @@ impl Membership {
     /// Returns the identity to commit with.
     ///
     /// # Errors
-    /// `REBALANCE_IN_PROGRESS` during a rebalance, `UNKNOWN_MEMBER_ID` if the consumer has a subscription but no membership.
+    /// Fails with `REBALANCE_IN_PROGRESS` during a rebalance, and with `UNKNOWN_MEMBER_ID` if the consumer has a
+    /// subscription but no membership.
     pub(crate) fn commit_identity(&self, group: &str) -> Result<MemberIdentity> {
         let state = self.lock();
         if state.subscription.is_none() {
@@ -158,7 +159,7 @@ impl Membership {
                     "OffsetCommit for group {group}: a rebalance is in progress; poll, then commit the partitions still assigned"
                 ),
             )),
-            // A member fenced by another one with the same `group.instance.id` does not rejoin.
+            // A member fenced by another member with the same `group.instance.id` does not rejoin.
             MemberState::Unjoined if let Some((error, true)) = &state.failure => Err(error.clone()),
             MemberState::Unjoined if state.joins == 0 => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,

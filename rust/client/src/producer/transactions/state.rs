@@ -276,7 +276,8 @@ impl Transaction {
     pub(crate) fn fail(&mut self, error: &Error) -> bool {
         let fatal = is_fatal(error);
         if self.protocol == Protocol::V1 {
-            // After a failed batch, the sequences of later batches of the same epoch would not follow.
+            // After a failed batch, the sequences of later batches of the same epoch would not follow the last appended
+            // batch.
             self.bump_epoch |= self.started || is_unknown_producer(error);
         }
         match self.phase {

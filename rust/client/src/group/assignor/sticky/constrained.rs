@@ -29,7 +29,8 @@ struct QuotaAssignment {
     assigned: Vec<Vec<usize>>,
     /// Minimum number of partitions per member.
     min_quota: usize,
-    /// Number of members that get one partition more than the minimum, and the number of members that already have it.
+    /// Number of members that get one partition more than the minimum quota, and the number of members that already
+    /// have so many partitions.
     expected_over_min: usize,
     over_min: usize,
     /// Members below the minimum quota, and members at the minimum quota that may get one partition more.

@@ -76,7 +76,7 @@ impl<'a> Balance<'a> {
         revoked
     }
 
-    /// Assigns each partition to its least loaded subscriber, preferring those in the racks of its replicas.
+    /// Assigns each partition to its least loaded subscriber, preferring subscribers in the racks of its replicas.
     fn assign_new(&mut self, partitions: &[usize], racks: &Racks<'_>) {
         let mut mismatched = Vec::new();
         for partition in partitions {

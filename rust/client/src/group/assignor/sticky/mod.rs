@@ -27,7 +27,7 @@ use racks::Racks;
 pub struct Sticky;
 
 /// Sticky assignor with cooperative rebalances: members revoke only partitions that move, and the next rebalance
-/// assigns these (KIP-429).
+/// assigns these partitions to other members (KIP-429).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CooperativeSticky;
 
@@ -87,7 +87,7 @@ fn assign(group: &Group<'_>, owners: &PreviousOwners, cooperative: bool) -> Resu
         return Ok(assignable(kept));
     }
     let matched = assignable(run(owners, Mismatched::Revoked)?);
-    // Assignment after the next rebalance, which starts from `matched` and keeps its owners.
+    // Assignment after the next rebalance, in which members keep the partitions of `matched`.
     let final_assignment = run(&PreviousOwners::of_assignment(group, &matched), Mismatched::Kept)?;
     let score = |assigned: &[Vec<usize>]| {
         let squares: usize = assigned.iter().map(|partitions| partitions.len().pow(2)).sum();

@@ -22,7 +22,8 @@ impl<'a> Racks<'a> {
         self.group.racks(partition).iter().any(|other| other == rack)
     }
 
-    /// Returns true if a member is in a rack without a replica of the partition; false for a member without a rack.
+    /// Returns true if a member is in a rack without a replica of the partition. Returns false for a member without a
+    /// rack.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
         self.relevant && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
     }
