@@ -315,7 +315,8 @@ impl ConsumerGroup {
         deadline: Instant,
     ) -> bool {
         let mut current = self.revocation_commit.lock().await;
-        // The application has unsubscribed since the event was taken, so this commit is no longer needed.
+        // No event is left if the application has unsubscribed in between. It commits before it unsubscribes if
+        // necessary.
         let Some(event_id) = self.membership.taken_event_id() else { return true };
         if current.as_ref().is_none_or(|current| current.event_id != event_id) {
             let identity = match self.commit_identity() {
