@@ -17,7 +17,7 @@ impl ChunkSink {
         Self { shared: Arc::clone(shared), slot: None }
     }
 
-    /// Returns a sink that inserts before the slot of this number.
+    /// Returns a sink that inserts chunks before the slot with number `slot`.
     pub(super) fn before_slot(shared: &Arc<Shared>, slot: u64) -> Self {
         Self { shared: Arc::clone(shared), slot: Some(slot) }
     }
@@ -33,7 +33,7 @@ impl ChunkSink {
                 None => (!state.closed).then_some(state.queue.len()),
                 Some(number) => state.slot_index(number),
             };
-            // The slot is missing once the consumer has been closed.
+            // After the consumer is closed, the slot no longer exists and the item is dropped.
             let Some(index) = index else { return };
             state.queued += item.bytes();
             state.queue.insert(index, item);

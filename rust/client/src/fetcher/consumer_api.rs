@@ -12,15 +12,15 @@ use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
-/// Maximum age of a partition's end as reported by a broker.
+/// Maximum age of a broker's last response for the partition ends in it to count as current.
 const MAX_END_AGE: Duration = Duration::from_secs(1);
 
-/// Partitions of a bounded read.
+/// Progress of a bounded read: the partitions that have not reached an end.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    /// Partitions before their ends, with their positions, if known, and their ends.
+    /// Partitions that have not reached their end: the partition, its position if known, and its end.
     pub open: Vec<(TopicPartition, Option<i64>, i64)>,
-    /// Partitions without an end that are not paused: assigned by a rebalance since the read began.
+    /// Partitions that have no end and are not paused, because a rebalance assigned them after the read began.
     pub unbounded: Vec<TopicPartition>,
 }
 
@@ -52,8 +52,8 @@ impl Shared {
         state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
     }
 
-    /// Seeks all partitions or none. Without an offset, the committed offset is looked up again. The epoch is that of
-    /// the record before the offset.
+    /// Seeks all given partitions, or none if one of them is not assigned. Without an offset, the committed offset is
+    /// looked up again. `i32` is the leader epoch of the record before the offset.
     pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
         self.change(
             to.iter(),
@@ -65,12 +65,13 @@ impl Shared {
         )
     }
 
-    /// Pauses or resumes all partitions or none.
+    /// Pauses or resumes all given partitions, or none if one of them is not assigned.
     pub(crate) fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<()> {
         self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
     }
 
-    /// Limits a partition to rows below `until`, or removes the limit. Rows past the end are kept for later.
+    /// Limits a partition to rows below `until`, or removes the limit. Rows from `until` on are kept until the limit is
+    /// raised or removed.
     pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
         self.change(std::iter::once(tp), |tp| tp, |state, tp| state.read_until(tp, until))
     }
@@ -102,13 +103,14 @@ impl Shared {
         bounds
     }
 
-    /// Moves the offsets after returned rows past offsets without rows: markers, aborted and compacted records. Adds
-    /// partitions whose rows before such offsets were committed earlier, and omits those of deleted topics.
+    /// Moves the offsets after returned rows past following offsets that have no rows: transaction markers, and aborted
+    /// or compacted records. Also returns partitions whose rows were committed earlier and are followed by such
+    /// offsets, and leaves out the offsets of deleted topics.
     pub(crate) fn past_rowless(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         let mut state = self.lock();
         let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
         for (tp, RowsEnd { mut at, topic_id }) in ends {
-            // The offset of a partition that is no longer assigned does not change.
+            // For a partition that is no longer assigned, the offset is returned unchanged.
             if let Some(cursor) = state.cursors.get_mut(&tp) {
                 let of_unknown_topic = topic_id.is_zero() && cursor.may_be_of_old_topic(at.offset);
                 if of_unknown_topic || cursor.is_of_another_topic(topic_id) {
@@ -167,7 +169,7 @@ impl Shared {
         self.record_poll();
     }
 
-    /// Like [`positions`](Self::positions), but without the rows of the last poll.
+    /// Like [`positions`](Self::positions), but the rows of the last poll do not count as consumed.
     pub(crate) fn finished(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
         let finished = state.cursors.iter().filter_map(|(tp, cursor)| {
@@ -182,20 +184,20 @@ impl Shared {
         self.lock().cursors.contains_key(tp)
     }
 
-    /// Returns true if the next row of a partition has this offset and may be returned.
+    /// Returns true if the next row of the partition has offset `offset` and the partition is not paused.
     pub(crate) fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
         self.lock().cursors.get(tp).is_some_and(|cursor| !cursor.paused && cursor.position == Some(offset))
     }
 
-    /// Returns the known positions of assigned partitions, with the leader epochs of the records before them.
+    /// Returns the known positions of assigned partitions, each with the leader epoch of the record before it.
     pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
         let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
         known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 
-    /// Returns the ends of assigned partitions that brokers have reported within [`MAX_END_AGE`]: last stable offsets
-    /// if `stable`, else high watermarks.
+    /// Returns the ends of assigned partitions as reported by brokers that responded within [`MAX_END_AGE`]: the last
+    /// stable offsets if `stable`, otherwise the high watermarks.
     pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
         let state = self.lock();
         let now = Instant::now();
@@ -208,7 +210,8 @@ impl Shared {
         ends.collect()
     }
 
-    /// Waits for the position of a partition. Raises errors that prevent it from becoming known, like a poll.
+    /// Waits for the position of a partition. Like a poll, returns an error that prevents the position from becoming
+    /// known.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
         let result = self.wait_for(deadline, |state| {
             if state.closed {
@@ -231,7 +234,7 @@ impl Shared {
         });
         let result = result.await;
         if let Some(Err(_)) = &result {
-            // The lookup is retried, as after a poll that raised the error.
+            // The failed partition looks up its offset again, as it does after a poll has raised its error.
             self.notify_tasks();
         }
         result

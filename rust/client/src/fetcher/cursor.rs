@@ -13,88 +13,91 @@ use crate::types::TopicPartition;
 /// Maximum delay before a partition is fetched again after its error was raised.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Source of an unknown start offset.
+/// Source of a start offset that is not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Start {
-    /// The group's committed offset, or `auto.offset.reset` without one.
+    /// The group's committed offset, or the offset of `auto.offset.reset` if there is none.
     Committed,
-    /// `auto.offset.reset`, because the requested offset is out of range.
+    /// The offset of `auto.offset.reset`, because the previous offset was out of range or the topic was recreated.
     Reset,
 }
 
-/// Ends of a partition as reported by a broker.
+/// End offsets of a partition, as reported by a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) node: i32,
     pub(super) high_watermark: i64,
-    /// Last stable offset, from which records belong to open transactions.
+    /// Last stable offset: the offset of the first record of an open transaction, or the high watermark if there is
+    /// none.
     pub(super) stable: i64,
 }
 
-/// Log start offset, if known, and the end for this isolation level.
+/// Range of a partition's log: its start offset, if known, and the end that the isolation level allows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) start: Option<i64>,
     pub(super) end: i64,
 }
 
-/// Errors of a partition since the last records.
+/// Errors of a partition since it last received records.
 #[derive(Debug)]
 pub(super) struct Failing {
-    /// Time of the first error of this kind: errors returned by brokers, or missing responses.
+    /// Time of the first error of the same kind as `error`. There are two kinds: error responses and missing responses.
     pub(super) since: Instant,
     /// Last error.
     pub(super) error: Error,
-    /// Set once missing responses were logged.
+    /// Set once a warning was logged because no broker responds.
     pub(super) logged: bool,
 }
 
 /// Fetch state of one assigned partition.
 ///
-/// `position` follows the rows returned to the application; `fetch_offset` is ahead of it by the queued records.
-/// `version` increases with every seek, pause and new assignment, which invalidates records fetched for an older
-/// version.
+/// `position` follows the rows returned to the application; `fetch_offset` is ahead of `position` by the queued
+/// records. `version` increases with every seek, pause and new assignment, which invalidates records fetched for an
+/// older version.
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) version: u64,
-    /// Id of the topic that the position belongs to; zero before the first Fetch response, and without topic ids.
+    /// Id of the topic that the position belongs to; zero until the first Fetch response, or if the broker does not
+    /// support topic ids.
     pub(super) topic_id: Uuid,
-    /// Set if the topic was recreated while it was consumed: rows without a topic id may be those of the old one.
+    /// Set if the topic was recreated while it was consumed. Rows without a topic id may then come from the old topic.
     pub(super) recreated: bool,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
-    /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
+    /// Leader epoch of the record before `position`, or -1 if unknown (KIP-320); `last_epoch` is that of the record
+    /// before `fetch_offset`.
     pub(super) position_epoch: i32,
     pub(super) last_epoch: i32,
-    /// Leader epoch in which the position was last validated; -1 if never.
+    /// Leader epoch in which the position was last validated; -1 if it was never validated.
     pub(super) validated_epoch: i32,
-    /// Replica to fetch from instead of the leader, and the end of its lease (KIP-392).
+    /// Replica to fetch from instead of the leader, and the time until which it is used (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
-    /// An out-of-range offset, until the new offset is known.
+    /// Offset that a broker reported as out of range, until the new start offset is known.
     pub(super) out_of_range: Option<i64>,
-    /// Number of parts of responses that are not queued yet, and the broker that sent them. Records of another broker
-    /// must not overtake them.
+    /// Number of pieces of Fetch responses that are not queued yet, and the broker that sent them. Records from another
+    /// broker must not be queued before them.
     pub(super) undecoded: (usize, i32),
     pub(super) paused: bool,
-    /// Set until `poll` has raised the partition's error.
+    /// Set from an error of the partition until `poll` has raised it.
     pub(super) failed: bool,
-    /// Number of errors raised since the last records.
+    /// Number of errors raised since records were last received.
     raised: u32,
-    /// End of a bounded read; not changed by seeks.
+    /// End offset of a bounded read. Seeks do not change it.
     pub(super) until: Option<i64>,
-    /// Offset after the last returned row: no row lies between it and `position`.
+    /// Offset after the last returned row. The offsets from here to `position` have no rows.
     pub(super) rowless_from: Option<i64>,
-    /// Offset of the last commit of returned rows.
+    /// Offset that was last committed for returned rows.
     pub(super) committed_rows: Option<i64>,
     /// Time before which the partition is not fetched.
     pub(super) retry_at: Option<Instant>,
     pub(super) failing: Option<Failing>,
-    /// Last reported ends; `None` after an error.
+    /// Last reported ends; `None` after an error or a pause.
     pub(super) ends: Option<Ends>,
-    /// Log start and end in the last successful response, kept for metrics.
+    /// Log range in the last successful response, used for metrics.
     pub(super) log: Option<Log>,
-    /// Backoff between corrections of the fetch offset without records in between.
+    /// Backoff for repeated corrections of the fetch offset; `None` once records are received.
     corrections: Option<Backoff>,
 }
 
@@ -148,18 +151,19 @@ impl Cursor {
         self.corrections = None;
     }
 
-    /// Returns true if the position belongs to a topic with another id. Without ids, topics count as the same.
+    /// Returns true if the position belongs to a topic with another id. If either id is unknown, the topics are assumed
+    /// to be the same.
     pub(super) fn is_of_another_topic(&self, id: Uuid) -> bool {
         !self.topic_id.is_zero() && !id.is_zero() && self.topic_id != id
     }
 
-    /// Returns true if rows that end before `offset` may be those of the old topic, because no such rows of the new one
-    /// were returned.
+    /// Returns true if rows that end before `offset` may come from the old topic, because the new topic has not
+    /// returned rows up to this offset.
     pub(super) fn may_be_of_old_topic(&self, offset: i64) -> bool {
         self.recreated && self.position.is_none_or(|position| offset > position)
     }
 
-    /// Restarts in a recreated topic, at the offset of `auto.offset.reset`.
+    /// Restarts in a recreated topic, at the offset that `auto.offset.reset` selects.
     pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
         self.seek(None, -1, version);
         self.start = Start::Reset;
@@ -170,12 +174,13 @@ impl Cursor {
         self.log = None;
     }
 
-    /// Returns true if the end of a bounded read is reached.
+    /// Returns true if the position has reached the end of a bounded read.
     pub(super) fn is_at_end(&self) -> bool {
         matches!((self.until, self.position), (Some(until), Some(position)) if position >= until)
     }
 
-    /// Moves the position past returned rows, of which `last_row` is the last offset.
+    /// Moves the position to `next_offset` after rows were returned. `last_row` is the offset of the last one, or
+    /// `None` if there were no rows.
     pub(super) fn advance(&mut self, next_offset: i64, epoch: i32, last_row: Option<i64>) {
         if let Some(last) = last_row {
             self.rowless_from = Some(last + 1);
@@ -192,7 +197,7 @@ impl Cursor {
         (self.rowless_from? <= offset && offset < position).then_some(position)
     }
 
-    /// Records a failed attempt; returns the time of the first one.
+    /// Records a failed attempt. Returns the time of the first consecutive failure of the same kind.
     pub(super) fn record_failure(&mut self, error: Error, now: Instant) -> Instant {
         let (since, logged) = match self.failing.take() {
             Some(before) if before.error.unanswered() == error.unanswered() => (before.since, before.logged),
@@ -202,22 +207,22 @@ impl Cursor {
         since
     }
 
-    /// Records that records were received.
+    /// Clears the failures, because records were received.
     pub(super) fn progress(&mut self) {
         self.failing = None;
         self.corrections = None;
         self.raised = 0;
     }
 
-    /// Returns the delay before the partition is fetched again after the error raised now. The delay grows, because an
-    /// application may poll in a loop.
+    /// Counts a raised error and returns the delay before the partition is fetched again. The delay grows with each
+    /// error, because an application may call `poll` in a loop.
     pub(super) fn next_raise(&mut self) -> Duration {
         self.raised += 1;
         RETRY_DELAY.saturating_mul(1 << (self.raised - 1).min(10)).min(MAX_RETRY_DELAY)
     }
 
-    /// Records a corrected fetch offset or broker: the first fetch follows without a delay, later ones after growing
-    /// delays.
+    /// Records that the fetch offset or the broker was corrected. The first correction causes no delay; each further
+    /// one delays the next fetch longer.
     pub(super) fn record_correction(&mut self, backoff: Backoff, now: Instant) {
         match &mut self.corrections {
             None => self.corrections = Some(backoff),
@@ -225,7 +230,7 @@ impl Cursor {
         }
     }
 
-    /// Invalidates fetched records; the position is unchanged.
+    /// Discards fetched records, so that they are fetched again from the unchanged position.
     pub(super) fn rewind(&mut self, version: u64) {
         self.version = version;
         self.undecoded = (0, -1);
@@ -242,7 +247,7 @@ impl Cursor {
         Some((replica.map_or(leader.node, |(node, _)| node), leader))
     }
 
-    /// Returns the offset to fetch from `node` now, if the partition can be fetched.
+    /// Returns the offset to fetch from `node`, or `None` if the partition cannot be fetched from it now.
     pub(super) fn fetchable_offset(&self, node: i32, now: Instant) -> Option<i64> {
         let (undecoded, of) = self.undecoded;
         let in_order = undecoded == 0 || of == node;
@@ -264,7 +269,7 @@ mod tests {
         assert_eq!((cursor.fetchable_offset(3, now), cursor.fetchable_offset(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
         assert_eq!(cursor.fetchable_offset(4, now), Some(5));
-        // Responses to requests sent before a seek or rewind are invalid.
+        // After a seek or rewind, undecoded records of earlier requests no longer block the partition.
         cursor.undecoded = (1, 3);
         cursor.rewind(3);
         assert_eq!(cursor.fetchable_offset(4, now), Some(5));

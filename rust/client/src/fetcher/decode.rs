@@ -35,9 +35,9 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
     }
 }
 
-/// Decodes records into the queue, several small partitions per chunk and large ones in several chunks, until none
-/// remain or, after a chunk, `may_continue` returns false. No batch is decompressed twice, however few rows a poll
-/// takes: rows are sliced when they are returned.
+/// Decodes records into chunks of the queue until none remain, or until `may_continue` returns false after a chunk. A
+/// chunk holds several small partitions or a part of a large one. Each batch is decompressed only once, however few
+/// rows a poll takes, because rows are sliced when they are returned.
 pub(super) fn decode(
     decoder: &mut Decoder,
     pending: &mut VecDeque<PartitionRecords>,
@@ -58,7 +58,7 @@ pub(super) fn decode(
                 Err(error) => (error.appended, Some(decode_error(&error))),
             }
         };
-        // An error without appended rows has no next offset.
+        // If an error occurs before the first row, `appended` has no next offset.
         let next_offset = appended.next_offset.max(part.from);
         segments.push(Segment {
             tp: tp.clone(),
@@ -93,7 +93,7 @@ pub(super) fn decode(
     flush(decoder, &mut segments, sink);
 }
 
-/// Adds the option that raises the limit to a decoding error.
+/// Converts a decoding error, and names the option that raises the exceeded limit.
 fn decode_error(error: &DecodeError) -> Error {
     let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
     Error::corrupt(format!("{error}{hint}"))
@@ -113,7 +113,7 @@ fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, sink: &ChunkSink) {
     });
 }
 
-/// Stops the partition until the error was raised.
+/// Stops fetching the partition until `poll` has raised the error.
 fn fail_partition(sink: &ChunkSink, tp: &TopicPartition, version: u64, error: Error) {
     match sink.shared().lock().at_version(tp, version) {
         Some(cursor) => cursor.failed = true,
@@ -133,7 +133,7 @@ mod tests {
     use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
     use samsarrow_wire::compression::Codec;
 
-    /// Returns a batch of three records from `base`.
+    /// Returns a batch of three records with offsets from `base`.
     fn batch(base: i64) -> Vec<u8> {
         let values: Arc<dyn arrow_array::Array> = Arc::new(BinaryArray::from_iter_values([b"a", b"b", b"c"]));
         let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
@@ -172,7 +172,7 @@ mod tests {
         });
         let queued = shared.lock().queued;
         let rows = shared.poll(100, tokio::time::Instant::now()).await.unwrap().unwrap();
-        // Offsets, timestamps and other columns are counted besides the three bytes of values.
+        // The size includes offsets, timestamps and other columns, not only the three bytes of values.
         assert!(queued >= 3 * 30 && queued == memory_of(&rows), "{queued}");
         assert_eq!(shared.lock().queued, 0);
     }
@@ -200,7 +200,7 @@ mod tests {
         let error = shared.poll(100, now).await.unwrap().unwrap_err();
         let text = error.to_string();
         assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
-        // The error is raised once; then the batch is fetched again unless the application seeks past it.
+        // The error is raised once. After that, the batch is fetched again unless the application seeks past it.
         assert!(shared.poll(100, now).await.is_none());
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&[(tp.clone(), Some(6), None)]).unwrap();

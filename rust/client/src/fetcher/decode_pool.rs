@@ -1,4 +1,4 @@
-//! Pool of tasks that decode chunks on other cores, into slots of the queue (ADR 17).
+//! Pool of tasks that decode chunks on other cores and insert them at their slots of the queue (ADR 17).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,22 +15,22 @@ use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Maximum number of concurrent decode tasks: more need more memory without saving time, because the socket is the
-/// bottleneck.
+/// Maximum number of concurrent decode tasks. More tasks need more memory without saving time, because the socket is
+/// the bottleneck.
 const MAX_DECODE_TASKS: usize = 7;
 
-/// Pool of decode tasks besides the fetch tasks.
+/// Pool of decode tasks that run beside the fetch tasks.
 #[derive(Debug)]
 pub(super) struct DecodePool {
     shared: Arc<Shared>,
     options: ConsumerOptions,
     permits: Arc<Semaphore>,
-    /// Idle decoders, which keep the contexts of their codecs.
+    /// Idle decoders, kept because they own the contexts of their codecs.
     decoders: Mutex<Vec<Decoder>>,
 }
 
 impl DecodePool {
-    /// Creates a pool with a task for every core except the one of the fetch task.
+    /// Creates a pool with one task for every core except the core that the fetch task uses.
     pub(super) fn new(shared: &Arc<Shared>, options: &ConsumerOptions) -> Self {
         let available = std::thread::available_parallelism().map_or(1, usize::from) - 1;
         Self {
@@ -41,7 +41,7 @@ impl DecodePool {
         }
     }
 
-    /// Starts decode tasks while tasks and memory are available.
+    /// Starts decode tasks while records are pending and both a task and memory are available.
     pub(super) fn decode(self: &Arc<Self>) {
         while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             let Some(job) = DecodeJob::next(&self.shared) else { return };
@@ -70,25 +70,25 @@ fn lock(decoders: &Mutex<Vec<Decoder>>) -> std::sync::MutexGuard<'_, Vec<Decoder
     decoders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Decoding of one slot.
+/// Job that decodes the records of one slot.
 #[derive(Debug)]
 pub(super) struct DecodeJob {
     sink: ChunkSink,
     slot: u64,
     parts: VecDeque<PartitionRecords>,
-    /// Partitions of the records, with the versions of their cursors.
+    /// Partitions that the records belong to, with the versions of their cursors.
     partitions: Vec<(TopicPartition, u64)>,
 }
 
 impl DecodeJob {
-    /// Takes the next slot for which there is capacity.
+    /// Takes the next slot that may be decoded now.
     pub(super) fn next(shared: &Arc<Shared>) -> Option<DecodeJob> {
         let (slot, parts) = shared.lock().next_deferred()?;
         let partitions = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
         Some(DecodeJob { sink: ChunkSink::before_slot(shared, slot), slot, parts, partitions })
     }
 
-    /// Decodes until all records are decoded or memory is full.
+    /// Decodes until no records remain or the queue has no capacity left.
     pub(super) fn run(mut self, decoder: &mut Decoder) {
         let shared = Arc::clone(self.sink.shared());
         decode(decoder, &mut self.parts, &self.sink, || shared.lock().may_continue_decoding());
@@ -161,7 +161,7 @@ mod tests {
         finish(slow);
         assert_eq!([next().await, next().await], [Some(6), None]);
         assert_eq!(shared.lock().queued, 0);
-        // A chunk for a closed consumer is dropped.
+        // After the consumer is closed, decoded chunks are dropped.
         shared.lock().defer_decode(pending(&tp, version));
         let job = DecodeJob::next(&shared).unwrap();
         shared.close();
@@ -211,7 +211,7 @@ mod tests {
         };
         assert!(!notified(), "no task waits");
         shared.lock().wait_for_capacity(80);
-        // 40 and then 10 of 100 bytes are queued.
+        // Of the 100 bytes of memory, 40 bytes are queued after the first poll and 10 after the second.
         assert_eq!([notified(), notified()], [false, true]);
         assert!(!notified(), "a task that was woken must register again");
         push(200);
@@ -228,7 +228,7 @@ mod tests {
         let (shared, tp, version) = Shared::at_start(64);
         let takes_nothing = || shared.take(Some(9), || None, |rows| rows).is_none();
         let partitions = std::slice::from_ref(&tp);
-        // Rows of a paused partition, and rows fetched before a seek.
+        // The rows are dropped because their partition is paused, or because they were fetched before a seek.
         let pause = || shared.set_paused(partitions, true);
         let seek = || shared.seek(&[(tp.clone(), Some(7), None)]);
         for invalidate in [&pause as &dyn Fn() -> crate::error::Result<()>, &seek] {

@@ -1,4 +1,4 @@
-//! Slots in the queue for records that are decoded later: on another core, or once polls have freed capacity (ADR 17).
+//! Slots of the queue for records that are decoded later: on another core, or after polls have freed capacity (ADR 17).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,14 +13,15 @@ pub(super) struct DecodeSlots {
     pub(super) last_number: u64,
 }
 
-/// Records of one slot.
+/// Records that are decoded into one slot.
 #[derive(Debug)]
 pub(super) struct DecodeSlot {
     /// Records not decoded yet; empty while they are being decoded.
     pub(super) pending: VecDeque<PartitionRecords>,
-    /// Size of the records not decoded yet, which count as queued.
+    /// Size of the records not decoded yet, which counts as queued.
     pub(super) bytes: usize,
-    /// Set if the response lists aborted transactions, which later records depend on.
+    /// Set if the response lists aborted transactions. Slots with this flag are decoded in order, because later records
+    /// depend on the earlier ones.
     pub(super) ordered: bool,
 }
 

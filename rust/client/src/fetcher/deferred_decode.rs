@@ -1,5 +1,5 @@
-//! Deferred decoding: records are added as slots of the queue, taken when there is capacity, and returned if some
-//! remain.
+//! Deferred decoding: pending records get a slot in the queue, are taken when there is capacity, and return to the slot
+//! if they are not decoded completely.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ impl State {
         self.queue.push_back(Item::Slot(number));
     }
 
-    /// Returns the next slot to decode, if there is capacity. The first slot in the queue is decoded in any case,
-    /// because polls wait for it. Drops records of cursors that have moved.
+    /// Takes the records of the next slot, if there is capacity to decode them. The first slot in the queue is decoded
+    /// even without capacity, because polls wait for it. Drops records of cursors that have moved.
     pub(super) fn next_deferred(&mut self) -> Option<(u64, VecDeque<PartitionRecords>)> {
         let first = match self.queue.front() {
             Some(Item::Slot(number)) => Some(*number),
@@ -37,25 +37,27 @@ impl State {
         })?;
         let (number, mut parts) = (*number, std::mem::take(&mut slot.pending));
         self.decode_slots.decoding += 1;
-        // Records of a response with aborted transactions are decoded in any case, because later ones depend on them.
+        // Records of a response with aborted transactions are always decoded, because the decoding of later records
+        // depends on them.
         parts.retain(|part| {
             part.aborted.is_some() || self.cursors.get(&part.tp).is_some_and(|c| c.version == part.version)
         });
         Some((number, parts))
     }
 
-    /// Returns true if one more chunk may be decoded, not counting `others`.
+    /// Returns true if there is capacity for one more chunk. `others` is the number of running decode tasks that are
+    /// left out of the calculation.
     fn may_decode(&self, others: usize) -> bool {
         let decoding = self.decode_slots.decoding.saturating_sub(others);
         self.queued + decoding * CHUNK_BYTES < self.capacity()
     }
 
-    /// Returns true if decoding of the current slot may continue.
+    /// Returns true if the task that decodes a slot may decode another chunk.
     pub(super) fn may_continue_decoding(&self) -> bool {
         self.may_decode(1)
     }
 
-    /// Returns the remaining records to a slot, or removes the slot if none remain.
+    /// Puts the remaining records back into their slot, or removes the slot if none remain.
     pub(super) fn finish_slot(&mut self, number: u64, parts: VecDeque<PartitionRecords>) {
         self.decode_slots.decoding = self.decode_slots.decoding.saturating_sub(1);
         let Some(slot) = self.decode_slots.slots.get_mut(&number) else { return };
@@ -76,7 +78,7 @@ impl State {
         self.queue.iter().position(|item| matches!(item, Item::Slot(slot) if *slot == number))
     }
 
-    /// Returns true if polls wait for a slot that is not being decoded.
+    /// Returns true if polls wait for the first slot and no task decodes it.
     pub(super) fn is_blocked_on_decode(&self) -> bool {
         match self.queue.front() {
             Some(Item::Slot(number)) => {

@@ -1,5 +1,5 @@
-//! Truncation detection for brokers whose Fetch does not validate epochs: one OffsetForLeaderEpoch request after each
-//! leader election (KIP-320).
+//! Truncation detection for brokers whose Fetch API does not validate epochs: the client sends one OffsetForLeaderEpoch
+//! request after each leader election (KIP-320).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,12 @@ use crate::types::TopicPartition;
 
 /// First version of Fetch that validates epochs (KIP-595).
 const EPOCH_VALIDATING_FETCH: i16 = 12;
-/// First version of OffsetForLeaderEpoch for clients; earlier ones require the ClusterAction permission (KIP-320).
+/// First version of OffsetForLeaderEpoch that clients can use; earlier versions require the ClusterAction permission
+/// (KIP-320).
 const FIRST_CLIENT_VERSION: i16 = 3;
 
 impl Source {
-    /// Returns true if Fetch does not detect truncation and the broker supports OffsetForLeaderEpoch.
+    /// Returns true if the broker's Fetch API does not detect truncation but the broker supports OffsetForLeaderEpoch.
     pub(super) async fn needs_validation(&self, node: i32) -> Result<bool> {
         let time = self.cluster.options().request_timeout;
         if self.cluster.version::<FetchRequest>(node, time).await? >= EPOCH_VALIDATING_FETCH {
@@ -43,11 +44,11 @@ impl Source {
         }
     }
 
-    /// Validates the positions of a round whose records precede the current leader's election.
+    /// Validates the positions of a round whose last records were written before the current leader was elected.
     pub(super) async fn validate(&self, node: i32, round: &Round) -> Result<()> {
         let open = round.partitions.iter().filter(|request| request.last_epoch >= 0);
         let (from_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|request| request.from_replica);
-        // Only the leader can validate an offset; its next response redirects to the replica again.
+        // Only the leader can validate an offset. Its next Fetch response redirects the consumer to the replica again.
         for request in from_replica {
             if let Some(cursor) = self.shared.lock().at_version(&request.tp, request.version) {
                 cursor.replica = None;
@@ -97,7 +98,7 @@ impl Source {
         }
     }
 
-    /// Applies the leader's response for one position.
+    /// Applies the leader's response for the position of one partition.
     fn apply_response(&self, state: &mut State, request: &FetchPartitionRequest, response: &EpochEndOffset) {
         let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
         cursor.validated_epoch = request.leader_epoch;
@@ -108,7 +109,7 @@ impl Source {
             }
             return;
         }
-        // The log has no records of this epoch or an earlier one.
+        // The leader's log has no records of this epoch or of an earlier one.
         if self.options.auto_offset_reset == OffsetReset::None {
             let error = Error::OffsetOutOfRange(format!(
                 "{}: the log was truncated: offset {} was read in leader epoch {}, which its leader no longer \

@@ -1,5 +1,5 @@
-//! Fetch loop of one broker: send a request, split the response by partition while it arrives, send the next request,
-//! decode.
+//! Fetch loop of one broker: sends a request, splits the response by partition while it arrives, and sends the next
+//! request before it decodes the rest of the response.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -25,18 +25,20 @@ use crate::error::{Error, Result};
 use crate::net::FrameBody;
 use crate::types::join_limited;
 
-/// Bytes of small partitions that are decoded together.
+/// Size from which pending records are decoded while the response is still being read. Smaller partitions are decoded
+/// together.
 const MIN_DECODE_BYTES: usize = 384 << 10;
-/// Maximum size of a response that is decoded before the next request: decoding takes microseconds, whereas sending
-/// takes a system call, which would delay its records.
+/// Maximum size of pending records that are decoded before the next request is sent. Decoding so few bytes takes
+/// microseconds, but sending takes a system call, which would delay the records.
 const INLINE_DECODE_BYTES: usize = 16 << 10;
-/// Minimum time of an empty response that the broker has delayed.
+/// Time from which an empty response counts as delayed by the broker.
 const MIN_BROKER_DELAY: Duration = Duration::from_millis(10);
-/// Delay between requests to a broker that returns empty responses without a delay.
+/// Delay between requests to a broker that returns empty responses immediately.
 const EMPTY_PAUSE: Duration = Duration::from_millis(1);
 
 impl Source {
-    /// Fetches from one broker until the consumer is closed. Idles while no partition is consumed from this broker.
+    /// Fetches from one broker until the consumer is closed. Waits while no partition is to be fetched from this
+    /// broker.
     pub(super) async fn run(&self, node: i32) {
         let mut capacity_changes = self.shared.capacity_changes();
         let mut metadata_changes = self.cluster.watch();
@@ -88,7 +90,7 @@ impl Source {
                     self.shared.lock().last_response.insert(node, now);
                     needs_pause = empty && !self.is_delayed(now - started_at);
                 }
-                // The broker has evicted the session: the next request is a full one, without a delay.
+                // The broker has evicted the session, so the next request is a full one. It is sent without a delay.
                 Err(error) if session.is_open() && is_session_error(&error) => {
                     tracing::debug!(%error, node, "the fetch session is created anew");
                     session.reset();
@@ -103,7 +105,7 @@ impl Source {
                     continue;
                 }
             }
-            // Records pending in this task count as queued.
+            // Records that this task has not decoded yet also take memory, so their size stays reserved.
             pending.reservation = Some(reserved.replace(pending.bytes));
             if needs_pause {
                 self.pause(polls, &mut capacity_changes).await;
@@ -111,15 +113,15 @@ impl Source {
         }
     }
 
-    /// Returns true if the broker has delayed an empty response, which took `time`.
+    /// Returns true if the broker itself delayed an empty response that took `time`, so that the client need not wait.
     fn is_delayed(&self, time: Duration) -> bool {
         let options = &self.options;
         options.fetch_min_bytes > 0 && options.fetch_max_wait >= MIN_BROKER_DELAY && time >= MIN_BROKER_DELAY
     }
 
-    /// Waits until a poll requests records, after an empty response that the broker did not delay
-    /// (`fetch.max.wait.ms=0`, `fetch.min.bytes=0`): nothing else limits the rate of requests. `polls` is the number of
-    /// polls before the request.
+    /// Waits for a poll after an empty response that the broker returned immediately (`fetch.max.wait.ms=0`,
+    /// `fetch.min.bytes=0`). Without this wait, the rate of requests would be unlimited. `polls` is the number of polls
+    /// before the request.
     async fn pause(&self, polls: u64, capacity_changes: &mut watch::Receiver<()>) {
         tokio::time::sleep(EMPTY_PAUSE).await;
         loop {
@@ -130,8 +132,8 @@ impl Source {
         }
     }
 
-    /// Validates positions of the round against the leader's log, if necessary. Returns true if it did, as cursors may
-    /// have changed.
+    /// Validates the positions of the round against the leader's log, if necessary. Returns true if positions were
+    /// validated, because this may have changed cursors.
     async fn validate_positions(&self, node: i32, round: &Round, pending: &mut PendingDecodes<'_>) -> Result<bool> {
         if round.partitions.iter().all(|one| one.last_epoch < 0) {
             return Ok(false);
@@ -142,7 +144,7 @@ impl Source {
             tokio::select! {
                 biased;
                 needed = &mut check => needed?,
-                // Without a connection the request takes longer, so pending records are decoded first.
+                // The request is delayed while there is no connection, so pending records are decoded first.
                 () = std::future::ready(()) => {
                     pending.decode();
                     check.await?
@@ -150,15 +152,15 @@ impl Source {
             }
         };
         if needed {
-            // Errors are queued after the records received before.
+            // Pending records are decoded first, so that errors of the validation are queued after them.
             pending.decode();
             self.validate(node, round).await?;
         }
         Ok(needed)
     }
 
-    /// Sends one request and reads its response. Returns true if the response has neither records nor changes. Decodes
-    /// the remaining records of the last response while the broker works.
+    /// Sends one request and reads its response. Decodes the remaining records of the previous response while the
+    /// broker processes the request. Returns true if the response contains neither records nor changes.
     async fn fetch(
         &self,
         node: i32,
@@ -176,7 +178,7 @@ impl Source {
             tokio::select! {
                 biased;
                 sent = &mut send => sent?,
-                // Without a connection the request takes longer, so pending records are decoded first.
+                // The request is delayed while there is no connection, so pending records are decoded first.
                 () = std::future::ready(()) => {
                     pending.decode();
                     send.await?
@@ -192,7 +194,8 @@ impl Source {
         Ok(empty)
     }
 
-    /// Reads a response from the socket. Returns its session id, and true if it has neither records nor changes.
+    /// Reads a response from the socket. Returns the session id, and true if the response contains neither records nor
+    /// changes.
     async fn read(
         &self,
         node: i32,
@@ -217,7 +220,7 @@ impl Source {
                     if let Some(part) = part {
                         pending.add(part);
                     }
-                    // The end of the response is decoded once the next request has been sent.
+                    // The last records of a response are decoded after the next request has been sent.
                     if pending.bytes >= MIN_DECODE_BYTES && !reader.is_fully_read() {
                         pending.decode();
                     }
@@ -231,7 +234,8 @@ impl Source {
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }
                 ResponseEvent::Message(FetchEvent::Topic { name, id }) => {
-                    // Records of an unknown topic id were not requested: positions do not move past them.
+                    // A topic id that is not in the metadata was not requested. Its records are ignored and do not move
+                    // positions.
                     let name = if name.is_empty() { metadata.topic_name(&id).unwrap_or_default() } else { &name };
                     topic = indexes.get(name);
                 }
@@ -270,7 +274,8 @@ impl Source {
         if positions_changed {
             self.shared.notify_tasks();
         }
-        // Otherwise, decoding notifies the poll: waking it earlier would take the core from the decoder.
+        // If records are pending, their decoding notifies the poll. An earlier notification would only take the core
+        // from the decoder.
         if pending.records.is_empty() {
             self.shared.notify_poll();
         }
@@ -308,7 +313,7 @@ fn is_session_error(error: &Error) -> bool {
     codes.iter().any(|code| error.code() == Some(code.code()))
 }
 
-/// Records of one broker's responses that wait to be decoded.
+/// Records of one broker's responses that are not decoded yet.
 struct PendingDecodes<'a> {
     source: &'a Source,
     decoder: Decoder,
@@ -338,14 +343,15 @@ impl<'a> PendingDecodes<'a> {
         self.records.push_back(part);
     }
 
-    /// Decodes in this task, on an idle core, or, because compressed records may expand a lot, once there is capacity.
+    /// Decodes the pending records: uncompressed ones immediately in this task, and compressed ones in this task or on
+    /// another core as soon as there is capacity, because they may expand a lot.
     fn decode(&mut self) {
         let Source { shared, decode_pool, .. } = self.source;
         if !self.records.is_empty() {
             let mut records = std::mem::take(&mut self.records);
             let bytes = std::mem::take(&mut self.bytes);
             let partitions: Vec<_> = records.iter().map(|part| (part.tp.clone(), part.version)).collect();
-            // Records of responses with aborted transactions keep their order.
+            // Records of responses with aborted transactions must be decoded in their order.
             if records.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().defer_decode(records);
                 shared.mark_queued(&partitions);
@@ -372,14 +378,14 @@ impl<'a> PendingDecodes<'a> {
     }
 }
 
-/// Memory reserved for a response or for pending records, released when it is dropped.
+/// Memory reserved for a response or for pending records; dropping the guard releases it.
 struct Reservation<'a> {
     shared: &'a Shared,
     bytes: usize,
 }
 
 impl<'a> Reservation<'a> {
-    /// Replaces the reserved maximum by the bytes received.
+    /// Replaces the reserved maximum size of a response by the number of bytes received.
     fn replace(self, received: usize) -> Reservation<'a> {
         self.shared.lock().reserved += received;
         Reservation { shared: self.shared, bytes: received }

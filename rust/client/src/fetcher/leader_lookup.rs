@@ -1,4 +1,4 @@
-//! Leader lookup for partitions without one: refreshes metadata with growing delays until `default.api.timeout.ms`.
+//! Leader lookup for partitions that have no known leader: refreshes metadata with growing delays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::cluster::metadata::Metadata;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Keeps the metadata of all assigned partitions up to date. A partition whose topic is rejected fails immediately, and
-/// one without a topic or leader after `default.api.timeout.ms`, while the others are consumed. Time without a
-/// reachable broker does not count.
+/// Keeps the metadata of all assigned partitions up to date. The error of a topic is raised immediately if it is not
+/// retriable; a missing topic or leader is an error only after `default.api.timeout.ms`. The other partitions are still
+/// consumed. Time in which no broker can be reached does not count towards the timeout.
 pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
     let mut task_changes = shared.task_changes();
     let mut metadata_changes = cluster.watch();
@@ -36,16 +36,16 @@ pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
             }
             continue;
         }
-        // Refreshes all assigned topics, including those that do not exist.
+        // This refreshes all assigned topics, including topics that do not exist.
         let refreshed = cluster.refresh(cluster.options().request_timeout).await;
         report_failures(&shared, &cluster, leaderless, refreshed.err(), &mut leaderless_since, &mut warned);
-        // Metadata changes do not cut the delay short, because the refresh causes them.
+        // Metadata changes do not end the delay early, because the refresh itself causes them.
         tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
-/// Returns the partitions to fetch that have no leader, with the versions of their cursors, or `None` once the consumer
-/// is closed.
+/// Returns the partitions that cannot be fetched because they have no leader, with the versions of their cursors, or
+/// `None` once the consumer is closed.
 fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPartition, u64>> {
     let state = shared.lock();
     let fetched = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed);
@@ -53,7 +53,7 @@ fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPart
     (!state.closed).then(|| without.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect())
 }
 
-/// Logs missing topics once, and raises the errors of partitions that have no leader for too long.
+/// Logs each missing topic once, and raises the errors of partitions that have had no leader for too long.
 fn report_failures(
     shared: &Shared,
     cluster: &Cluster,
@@ -72,7 +72,8 @@ fn report_failures(
             (Some(Some(partition)), _) if partition.leader >= 0 => continue,
             (_, Some(error)) => error.clone(),
             (Some(Some(_)), None) => Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string()),
-            // The topic was recreated with fewer partitions; a group will revoke the others.
+            // The topic was recreated with fewer partitions. In a group, a rebalance will revoke the missing
+            // partitions.
             (Some(None), None) => {
                 let context = format!("{tp} (the topic has fewer partitions)");
                 Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)

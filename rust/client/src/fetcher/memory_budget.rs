@@ -1,9 +1,9 @@
-//! Memory budget of the fetch queue: capacity, share of each broker, and tasks that wait for capacity.
+//! Memory budget of the fetch queue: its capacity, the share of each broker, and the tasks that wait for capacity.
 
 use super::state::State;
 
 impl State {
-    /// Returns the bytes available to partitions that are not paused. Paused partitions may hold at most half of the
+    /// Returns the bytes available to partitions that are not paused. Paused partitions may use at most half of the
     /// memory, so that the others can always be fetched.
     pub(super) fn capacity(&self) -> usize {
         self.memory.saturating_sub(self.paused_buffer.bytes())
@@ -19,18 +19,18 @@ impl State {
         (self.capacity() / self.fetching_brokers.max(1)).max(1)
     }
 
-    /// Returns true if `bytes`, or one broker's share if that is smaller, may be requested.
+    /// Returns true if a request for `bytes`, but at most for one broker's share, fits into the available capacity.
     pub(super) fn has_capacity(&self, bytes: usize) -> bool {
         self.queued + self.reserved == 0 || self.available() >= bytes.min(self.broker_share())
     }
 
-    /// Suspends requests to a broker until `bytes` are available.
+    /// Records that a fetch task waits until `bytes` are available.
     pub(super) fn wait_for_capacity(&mut self, bytes: usize) {
         self.wanted_capacity = Some(self.wanted_capacity.map_or(bytes, |min| min.min(bytes)));
     }
 
-    /// Returns true if a task can use the available capacity, and clears its wait. Every poll frees memory; waking
-    /// tasks that cannot use it costs more than a poll of a few rows.
+    /// Returns true if a waiting task can use the available capacity, and clears its wait. Every poll frees memory, but
+    /// waking a task that cannot use it would cost more than a poll of a few rows.
     pub(super) fn take_ready_waiter(&mut self) -> bool {
         let usable = self.wanted_capacity.is_some_and(|bytes| self.has_capacity(bytes));
         if usable {

@@ -1,4 +1,4 @@
-//! Partitions whose start offsets are being looked up, and the results.
+//! Partitions whose start offsets are being looked up, and the offsets found.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use super::shared_state::Shared;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
-/// Offset, and leader epoch of the record before it.
+/// An offset, and the leader epoch of the record before it.
 pub(super) type Position = (i64, Option<i32>);
 
-/// A partition without a position, with the version of its cursor.
+/// A partition without a position, the version of its cursor, and the source of its start offset.
 pub(super) type PendingLookup = (TopicPartition, u64, Start);
 /// A partition that continues at another offset because the previous one was out of range.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct MovedPosition {
 }
 
 impl MovedPosition {
-    /// Returns the text for the log and the event.
+    /// Returns the explanation for the log and the event.
     pub(super) fn reason(&self, reset: &str) -> String {
         let Self { from, to, .. } = self;
         let skipped = match to - from {
@@ -34,11 +34,11 @@ impl MovedPosition {
     }
 }
 
-/// A lookup without a response from any broker, and its error.
+/// A lookup that no broker responded to, and its error.
 pub(super) type Unanswered = (PendingLookup, Error);
 
 impl Shared {
-    /// Returns the partitions without a start offset, by the time of the next attempt.
+    /// Returns the partitions without a start offset, grouped by the time of their next attempt.
     pub(super) fn without_position(&self) -> HashMap<Option<Instant>, Vec<PendingLookup>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// Records start offsets, or the errors of their lookups. Returns the partitions whose previous offset was out of
+    /// Records start offsets, or errors of their lookups. Returns the partitions whose previous offset was out of
     /// range.
     pub(super) fn record_starts(
         &self,

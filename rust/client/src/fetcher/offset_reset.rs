@@ -1,4 +1,4 @@
-//! Lookup of start offsets: the group's committed offset, or that of `auto.offset.reset`.
+//! Lookup of start offsets: the group's committed offset, or the offset that `auto.offset.reset` selects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,8 +33,9 @@ pub(super) struct OffsetResetter {
 type Fetched = Result<HashMap<TopicPartition, Result<Position>>>;
 
 impl OffsetResetter {
-    /// Looks up the start offset of every partition without one, until the consumer is closed. Partitions that become
-    /// ready together share a task with its own deadline and backoff, which other partitions do not affect.
+    /// Looks up the start offset of every partition that has none, until the consumer is closed. Partitions that become
+    /// ready at the same time share a task. Each task has its own deadline and backoff, so that other partitions do not
+    /// delay it.
     pub(super) async fn run(self: Arc<Self>) {
         let mut task_changes = self.shared.task_changes();
         let mut lookups = JoinSet::new();
@@ -75,8 +76,8 @@ impl OffsetResetter {
         }
     }
 
-    /// Looks up start offsets, or raises the errors that brokers return. Waits while no broker responds, like Java's
-    /// client.
+    /// Looks up start offsets, and raises the errors that brokers return. While no broker responds, waits without an
+    /// error, like Java's client.
     async fn look_up(&self, mut open: Vec<PendingLookup>) {
         let options = self.cluster.options();
         let (mut topic_retry, mut broker_retry) = (Retry::new(options, self.timeout), Retry::endless(options));
@@ -115,7 +116,7 @@ impl OffsetResetter {
                     };
                     tracing::warn!(error = %failure, partitions, "{why}");
                 }
-                // The limit may have been too short for a response.
+                // The time limit may have been too short for a response, so it is raised.
                 limit = limit.max(options.request_timeout.min(limit * 2));
                 if broker_retry.wait(failure, what).await.is_err() {
                     return;
@@ -140,7 +141,7 @@ impl OffsetResetter {
         }
     }
 
-    /// Records start offsets, and reports offsets that were out of range with the new offset.
+    /// Records start offsets. Offsets that were out of range are reported together with the new offset.
     fn record_starts(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
         for moved in self.shared.record_starts(found) {
             let reason = moved.reason(self.reset.name());
@@ -150,8 +151,8 @@ impl OffsetResetter {
         }
     }
 
-    /// Looks up offsets of partitions of existing topics. Returns those without a response from any broker, or whose
-    /// committed offset depends on an open transaction, with the error.
+    /// Looks up offsets of partitions of existing topics. Returns the lookups to repeat, with their errors: those
+    /// without a response from any broker, and those whose committed offset depends on an open transaction.
     async fn look_up_offsets(&self, open: &[PendingLookup], limit: Duration) -> Vec<Unanswered> {
         let mut unanswered = Vec::new();
         let mut without_commit = HashMap::new();
@@ -159,7 +160,7 @@ impl OffsetResetter {
         for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
                 Ok(None) => drop(without_commit.insert(&one.0, one)),
-                // Waits for an open transaction that commits an offset, without an error, like Java's client.
+                // Like Java's client, waits without an error while an open transaction may commit an offset.
                 Err(error) if error.unanswered() || is_unstable(&error) => unanswered.push((one.clone(), error)),
                 Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
@@ -189,7 +190,7 @@ impl OffsetResetter {
                 return unanswered;
             }
         };
-        // If no record is recent enough, the partition starts at the end.
+        // If no record is recent enough for `by_duration`, the partition starts at the end.
         for target in [target, ListTarget::Latest] {
             let wanted: Vec<_> = without_commit.keys().map(|tp| ((*tp).clone(), target)).collect();
             if wanted.is_empty() {
@@ -220,11 +221,11 @@ impl OffsetResetter {
         unanswered
     }
 
-    /// Returns the committed offset of each partition that starts there.
+    /// Returns the committed offset of each partition that is to start there, otherwise `None`.
     async fn committed(&self, open: &[PendingLookup], limit: Duration) -> Vec<Result<Option<Position>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let mut found = self.fetch(&wanted, limit).await;
-        // One topic must not delay the others, so each is fetched separately.
+        // The error of one topic must not affect the others, so the offsets of each topic are fetched separately.
         if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
             let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
             wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
@@ -256,7 +257,7 @@ impl OffsetResetter {
     }
 }
 
-/// Returns true for errors of OffsetFetch that concern a topic rather than the group.
+/// Returns true for error codes of OffsetFetch that concern a topic, not the whole group.
 fn is_of_a_topic(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -272,7 +273,7 @@ fn is_unstable(error: &Error) -> bool {
     error.code() == Some(ErrorCode::UNSTABLE_OFFSET_COMMIT.code())
 }
 
-/// Returns the time `age` ago in milliseconds since 1970.
+/// Returns the time that was `age` ago, in milliseconds since 1970.
 fn milliseconds_ago(age: Duration) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)

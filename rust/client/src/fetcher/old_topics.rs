@@ -1,4 +1,4 @@
-//! Partitions of recreated topics, until they are reported and their offsets are discarded.
+//! Partitions of recreated topics, until they are reported and their old offsets are discarded.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use samsarrow_wire::messages::Uuid;
 
 use crate::types::TopicPartition;
 
-/// A partition whose position was in a deleted topic.
+/// A partition whose position was in a topic that has been deleted and created again.
 #[derive(Debug)]
 pub(super) struct Recreated {
     pub(super) tp: TopicPartition,
@@ -16,13 +16,13 @@ pub(super) struct Recreated {
     pub(super) position: Option<i64>,
 }
 
-/// Recreated partitions that still have to be reported or discarded.
+/// Partitions of recreated topics that are not reported yet, or whose old offsets are not discarded yet.
 #[derive(Debug, Default)]
 pub(super) struct OldTopics {
-    /// Generation of the newest metadata whose topic ids were compared.
+    /// Generation of the newest metadata that topic ids were compared with.
     pub(super) generation: u64,
-    /// Partitions not logged yet.
+    /// Partitions that have not been logged yet.
     pub(super) unreported: Vec<Recreated>,
-    /// Partitions whose stored and committed offsets are those of the old topic.
+    /// Partitions whose stored and committed offsets belong to the old topic.
     pub(super) uncommittable: BTreeSet<TopicPartition>,
 }

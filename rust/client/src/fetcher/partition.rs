@@ -1,4 +1,4 @@
-//! One partition of a Fetch response.
+//! Reading of one partition of a Fetch response.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -20,18 +20,18 @@ use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Changes that a response reports.
+/// Changes and totals of one Fetch response.
 #[derive(Debug, Default)]
 pub(super) struct ResponseSummary<'a> {
     /// Newer leaders (KIP-951).
     pub(super) leaders: Vec<(TopicPartition, Leader)>,
-    /// True if the metadata is out of date.
+    /// True if a metadata refresh is required, because the response shows that the metadata is out of date.
     pub(super) refresh: bool,
-    /// True if a start offset must be looked up or another broker fetched from.
+    /// True if a start offset must be looked up, or if a partition must be fetched from another broker.
     pub(super) positions_changed: bool,
-    /// Partitions that failed, with their errors. Collected so that each cause is raised once.
+    /// Failed partitions with their errors, collected so that each cause is raised only once.
     pub(super) failed: Vec<(&'a FetchPartitionRequest, Error)>,
-    /// Bytes of complete batches in the response.
+    /// Size of the complete batches in the response, in bytes.
     pub(super) bytes: usize,
     /// Number of records in complete batches.
     pub(super) records: u64,
@@ -47,16 +47,16 @@ pub(super) struct PartitionReader<'a> {
     aborted: Option<Arc<Mutex<AbortedTransactions>>>,
     /// Offset after the last complete batch.
     next: i64,
-    /// Bytes of complete batches.
+    /// Size of the complete batches, in bytes.
     complete: usize,
     /// Number of records according to the batch headers.
     record_count: u64,
-    /// Bytes of an incomplete batch at the end.
+    /// Size of the incomplete batch at the end, in bytes.
     pub(super) cut: usize,
     /// True if the remaining records are past the end of a bounded read.
     past_end: bool,
-    /// True if a response without progress is not an error: the cursor has moved, all batches are past the end of a bounded
-    /// read, or the decoder will report invalid bytes.
+    /// True if a response without progress is not an error, because the cursor has moved, all batches are past the end
+    /// of a bounded read, or the decoder will report the invalid bytes.
     empty_allowed: bool,
 }
 
@@ -82,8 +82,8 @@ impl<'a> PartitionReader<'a> {
         }
     }
 
-    /// Moves the fetch offset past `records` according to the batch headers, so that the next request can be sent
-    /// before they are decoded. Drops records of cursors that have moved, and batches past the end of a bounded read.
+    /// Moves the fetch offset past `records` as their batch headers say, so that the next request can be sent before
+    /// they are decoded. Drops records of cursors that have moved, and batches past the end of a bounded read.
     pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<PartitionRecords> {
         if self.data.error_code != 0 {
             return None;
@@ -95,7 +95,8 @@ impl<'a> PartitionReader<'a> {
         let request = self.request;
         let until = source.shared.lock().at_version(&request.tp, request.version).and_then(|cursor| cursor.until);
         let end = end_of(&records, self.next, until);
-        // Records after a gap are dropped, also if the end has moved.
+        // Once batches were dropped, the following ones are dropped too, even if the end of the read moves in between,
+        // because otherwise there would be a gap.
         self.past_end = end.bytes < records.len();
         records.truncate(end.bytes);
         let now_ms = now_ms();
@@ -128,7 +129,7 @@ impl<'a> PartitionReader<'a> {
         Some(PartitionRecords { tp, version, from, epochs, compressed, records, aborted })
     }
 
-    /// Completes the partition after its last record.
+    /// Applies the end of the partition's response, after its last record.
     pub(super) fn end(
         self,
         source: &Source,
@@ -185,8 +186,8 @@ impl<'a> PartitionReader<'a> {
         if data.preferred_read_replica >= 0 {
             summary.positions_changed = true;
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
-                // The metadata lacks the replica, for example because it has just restarted: the leader repeats its
-                // redirect until its address is known.
+                // The metadata does not contain the replica yet, for example because it has just restarted. The leader
+                // repeats its redirect until the address of the replica is known.
                 cursor.retry_at = Some(Instant::now() + RETRY_DELAY);
                 summary.refresh = true;
             }
@@ -201,12 +202,13 @@ impl<'a> PartitionReader<'a> {
         let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
         cursor.record_correction(source.cluster.backoff(), Instant::now());
         if request.from_replica {
-            // A replica may be behind the leader, or may have deleted more records (KIP-392).
+            // A replica may be behind the leader, or may have deleted more records than the leader, so the fetch is
+            // repeated at the leader (KIP-392).
             cursor.replica = None;
             return;
         }
         if source.options.auto_offset_reset == OffsetReset::None {
-            // Kafka's response does not contain the range of the log.
+            // The message cannot name the offset range of the log, because Kafka's response does not contain it.
             let error = Error::OffsetOutOfRange(format!(
                 "{}: offset {} is not in the log, and auto.offset.reset is none; seek to an offset between \
                  beginning_offsets() and end_offsets()",
@@ -214,13 +216,13 @@ impl<'a> PartitionReader<'a> {
             ));
             return state.raise(&request.tp, request.version, error);
         }
-        // Reported together with the new offset, once that is known.
+        // The out-of-range offset is reported later, together with the new offset.
         cursor.out_of_range = Some(request.offset);
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }
 
-    /// Returns the error of a response that has bytes but makes no progress.
+    /// Returns the error of a response that contains bytes of this partition but makes no progress.
     fn no_progress(&self, version: i16, partition_bytes: usize) -> Option<NoProgress> {
         let request = self.request;
         if self.next > request.offset || self.empty_allowed || self.complete + self.cut == 0 {
@@ -240,8 +242,8 @@ impl<'a> PartitionReader<'a> {
                 request.tp, request.offset, self.cut
             ),
         );
-        // From version 3, a broker sends the first batch whole regardless of its size (KIP-74), but only for the first
-        // partition.
+        // From version 3, a broker sends the first batch completely regardless of its size (KIP-74), but only for the
+        // first partition of the response.
         Some(if version < 3 || self.cut >= partition_bytes {
             NoProgress::Permanent(error)
         } else {
@@ -250,7 +252,8 @@ impl<'a> PartitionReader<'a> {
     }
 }
 
-/// Handles a log that was truncated below the fetched offset (KIP-320): an unclean election has lost records.
+/// Handles a log that was truncated below the fetched offset (KIP-320), which happens if an unclean leader election
+/// loses records.
 pub(super) fn truncated(
     source: &Source,
     state: &mut State,
@@ -277,30 +280,30 @@ pub(super) fn truncated(
     state.set_start(&request.tp, request.version, end, diverging.epoch);
 }
 
-/// Error of a response that has bytes of a partition but makes no progress.
+/// Error of a response that contains bytes of a partition but makes no progress.
 #[derive(Debug)]
 enum NoProgress {
-    /// The response was full before this partition's first batch was complete. A later request lists the partition
-    /// first.
+    /// The response was full before the first batch of this partition was complete. A later request lists this
+    /// partition first.
     Truncated(Error),
     /// Another request would have the same result.
     Permanent(Error),
 }
 
-/// End of some batches.
+/// End of the needed batches, and a summary of their headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
-    /// Offset after the batches, including holes, markers and filtered batches.
+    /// Offset after the batches, including offsets without rows at their end.
     next: i64,
-    /// Position of the first batch that is not needed, or the length of all bytes.
+    /// Position in bytes of the first batch that is not needed, or the length of the records if all are needed.
     bytes: usize,
-    /// Offsets at which leader epochs start.
+    /// Leader epochs of the batches, each with its first offset.
     epochs: Vec<(i64, i32)>,
-    /// Base and largest timestamp of each batch, and its number of records.
+    /// Base timestamp, largest timestamp and number of records of each batch.
     times: Vec<(i64, i64, u64)>,
     /// True if any batch is compressed.
     compressed: bool,
-    /// True if there are invalid bytes, which the decoder reports.
+    /// True if there are invalid bytes; the decoder reports them.
     invalid: bool,
 }
 
@@ -322,7 +325,7 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
                     end.epochs.push((batch.header.base_offset, epoch));
                 }
                 end.compressed |= batch.header.codec_id() != 0;
-                // Wrapper messages of old formats do not contain the number of records.
+                // Wrapper messages of the old formats do not contain the number of records.
                 if let Ok(count @ 1..) = u64::try_from(batch.header.record_count)
                     && !batch.header.is_control()
                 {

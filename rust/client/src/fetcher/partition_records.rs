@@ -12,7 +12,7 @@ use crate::types::TopicPartition;
 #[derive(Debug)]
 pub(super) struct PartitionRecords {
     pub(super) tp: TopicPartition,
-    /// Version of the cursor.
+    /// Version of the partition's cursor when the records were requested.
     pub(super) version: u64,
     /// First offset to decode.
     pub(super) from: i64,
@@ -20,7 +20,7 @@ pub(super) struct PartitionRecords {
     pub(super) records: Bytes,
     /// True if any batch is compressed.
     pub(super) compressed: bool,
-    /// Aborted transactions for `read_committed`, shared by all parts of a partition in one response, which are decoded
-    /// in order.
+    /// Aborted transactions for `read_committed`. All pieces of the partition in one response share them and are
+    /// decoded in order.
     pub(super) aborted: Option<Arc<Mutex<AbortedTransactions>>>,
 }

@@ -13,13 +13,13 @@ pub(super) const TOPIC_IDS_VERSION: i16 = 13;
 pub(super) struct FetchPartitionRequest {
     pub(super) tp: TopicPartition,
     pub(super) topic_id: Uuid,
-    /// Version of the cursor.
+    /// Version of the partition's cursor when the request was planned.
     pub(super) version: u64,
     pub(super) offset: i64,
-    /// Leader epoch of the record before `offset`, which the broker compares with its log (KIP-320); -1 if unknown or
-    /// not to be compared.
+    /// Leader epoch of the record before `offset`, which the broker compares with its log (KIP-320); -1 if it is
+    /// unknown or need not be compared.
     pub(super) last_epoch: i32,
-    /// Known epoch of the leader (KIP-320).
+    /// Epoch of the partition's leader, as far as known (KIP-320).
     pub(super) leader_epoch: i32,
     /// True if the request goes to a replica that is closer than the leader (KIP-392).
     pub(super) from_replica: bool,

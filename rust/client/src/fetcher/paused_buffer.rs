@@ -1,4 +1,4 @@
-//! Rows of paused partitions, kept apart from the queue until the partitions are resumed.
+//! Rows of paused partitions, which are kept outside the queue until the partitions are resumed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,15 +18,15 @@ impl PausedBuffer {
         self.bytes
     }
 
-    /// Adds an item after those of the partition already buffered.
+    /// Adds an item after the buffered items of the same partition.
     pub(super) fn push(&mut self, tp: &TopicPartition, item: Item) {
         self.bytes += item.bytes();
         self.items.entry(tp.clone()).or_default().push_back(item);
     }
 
-    /// Takes the items of a partition, in order.
+    /// Removes the items of a partition and returns them in order.
     pub(super) fn take(&mut self, tp: &TopicPartition) -> VecDeque<Item> {
-        // Most partitions have none.
+        // Most partitions have no buffered items.
         let items = self.items.remove(tp).unwrap_or_default();
         self.bytes -= items.iter().map(Item::bytes).sum::<usize>();
         items

@@ -1,4 +1,4 @@
-//! Queue items: decoded chunks and errors for `poll`, in order.
+//! Queue items for `poll`: decoded chunks and errors, in order.
 
 use std::sync::Arc;
 
@@ -8,27 +8,29 @@ use samsarrow_wire::error_code::ErrorCode;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Maximum size of the records of a chunk: beyond this, decoded columns leave the cache before they are used.
+/// Maximum size of the records of a chunk. The decoded columns of a larger chunk would leave the cache before they are
+/// used.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// Rows of one partition within a chunk.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) tp: TopicPartition,
-    /// Version of the cursor when the rows were fetched.
+    /// Version of the partition's cursor when the rows were fetched.
     pub(super) version: u64,
     pub(super) rows: usize,
-    /// Position after these rows are returned, which may lie beyond the last of them.
+    /// Position after these rows are returned. It may be larger than the last offset + 1, because some offsets have no
+    /// rows.
     pub(super) next_offset: i64,
     pub(super) epochs: Epochs,
 }
 
-/// Leader epochs by the first offset of each; -1 if unknown.
+/// Leader epochs (-1 if unknown), each with the first offset to which it applies.
 #[derive(Debug, Clone)]
 pub(super) struct Epochs(Arc<[(i64, i32)]>);
 
 impl Epochs {
-    /// Returns the epochs of consecutive batches that follow a record of epoch `before`.
+    /// Returns the epochs of consecutive batches. `before` is the epoch of the record before the first batch.
     pub(super) fn new(before: i32, batches: &[(i64, i32)]) -> Self {
         Self(std::iter::once((i64::MIN, before)).chain(batches.iter().copied()).collect())
     }
@@ -39,12 +41,12 @@ impl Epochs {
     }
 }
 
-/// One Arrow batch with the partitions of its rows, in order.
+/// One Arrow batch, and the partitions that its rows belong to, in the order of the rows.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) batch: RecordBatch,
     pub(super) segments: Vec<Segment>,
-    /// Bytes counted against `queued.max.bytes`.
+    /// Size of the chunk, which counts towards `queued.max.bytes`.
     pub(super) bytes: usize,
 }
 
@@ -52,16 +54,16 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(Chunk),
-    /// Slot for records that are decoded later.
+    /// Slot for records that are decoded later, with the slot's number.
     Slot(u64),
-    /// Error of partitions, with the versions of their cursors.
+    /// Error of some partitions, with the versions of their cursors.
     Failed(Failed),
-    /// Error of the consumer.
+    /// Error of the whole consumer.
     Error(Error),
 }
 
 impl Item {
-    /// Returns the bytes counted against `queued.max.bytes`.
+    /// Returns the size that counts towards `queued.max.bytes`.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Chunk(chunk) => chunk.bytes,
@@ -70,16 +72,17 @@ impl Item {
     }
 }
 
-/// Error that prevents partitions from being fetched; one per cause.
+/// Error that prevents partitions from being fetched. Partitions that fail with the same cause share an item.
 #[derive(Debug)]
 pub(super) struct Failed {
-    /// Partitions, with the versions of their cursors.
+    /// Failed partitions, with the versions of their cursors.
     pub(super) partitions: Vec<(TopicPartition, u64)>,
     pub(super) error: Error,
 }
 
 impl Failed {
-    /// Returns true if `error` has the same cause. An error with an offset concerns only one partition.
+    /// Returns true if `error` has the same cause, so that both can be raised together. An error that names an offset
+    /// concerns only one partition.
     pub(super) fn has_cause_of(&self, error: &Error) -> bool {
         let shared = match error {
             Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
@@ -91,17 +94,18 @@ impl Failed {
     }
 }
 
-/// Treatment of rows at the front of the queue.
+/// Treatment of the rows of one segment at the front of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Deliver,
-    /// Kept until their partition is resumed.
+    /// The rows are kept until their partition is resumed.
     Park,
-    /// Dropped because the cursor has moved.
+    /// The rows are dropped, because the cursor has moved.
     Drop,
 }
 
-/// Result of splitting a chunk: `limit` or fewer rows to return, or rows of one partition to park, and the remainder.
+/// Result of [`take`]: at most `limit` rows to return or the rows of one partition to park, and the remainder of the
+/// chunk.
 pub(super) struct Taken {
     pub(super) rows: RecordBatch,
     pub(super) moved: Vec<Segment>,
@@ -109,8 +113,8 @@ pub(super) struct Taken {
     pub(super) rest: Option<Chunk>,
 }
 
-/// Takes consecutive segments with the same fate from the front of a chunk, after dropping invalid ones. Rows to return
-/// end before `until` of their partition.
+/// Drops invalid segments at the front of a chunk, then takes the consecutive segments with the same fate. Rows to
+/// return end before the `until` offset of their partition.
 pub(super) fn take(
     chunk: Chunk,
     limit: usize,
@@ -151,8 +155,8 @@ pub(super) fn take(
                     break;
                 }
             }
-            // Like Java's client, a poll that returns the maximum number of rows does not skip markers or holes after
-            // them.
+            // Like in Java's client, a poll that returns the maximum number of rows does not skip the markers or holes
+            // after them.
             let ends_early = segment.rows == capacity
                 && capacity > 0
                 && offset_at(&batch, skipped + taken + capacity - 1).is_some_and(|last| last + 1 < segment.next_offset);
@@ -191,15 +195,16 @@ fn offsets_of(batch: &RecordBatch) -> Option<&Int64Array> {
     column.as_any().downcast_ref::<Int64Array>()
 }
 
-/// Returns the offset of a row.
+/// Returns the offset of a row; `None` if the batch has no such row.
 pub(super) fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
     let offsets = offsets_of(batch)?;
     (row < offsets.len()).then(|| offsets.value(row))
 }
 
-/// Counts the rows with offsets below `end` among `rows` rows of one partition from `first`, whose offsets ascend.
+/// Counts the rows with offsets below `end` among the `rows` rows from index `first`. They belong to one partition, so
+/// their offsets ascend.
 fn rows_before(batch: &RecordBatch, first: usize, rows: usize, end: i64) -> usize {
-    // A chunk without the column has no rows and only moves a position.
+    // A chunk without an offset column has no rows and only moves a position.
     let offsets = offsets_of(batch).map(|offsets| offsets.values().as_ref()).unwrap_or_default();
     let offsets_of_rows: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
     offsets_of_rows.partition_point(|offset| *offset < end)
@@ -231,7 +236,7 @@ mod tests {
         (0..batch.num_rows()).filter_map(|row| offset_at(batch, row)).collect()
     }
 
-    /// Offsets of the rows, then partitions with their new positions.
+    /// Offsets of the returned rows, and the partitions that moved with their new positions.
     type Step = (Vec<i64>, Vec<(i32, i64)>);
 
     /// Takes rows until the chunk is empty.
@@ -309,7 +314,7 @@ mod tests {
         let rest = taken.rest.unwrap();
         assert_eq!(rest.segments.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>()[..2], [(1, 9), (0, 30)]);
         assert_eq!(offsets(&rest.batch), [5, 7, 8, 10]);
-        // The limit takes precedence, and an end within a hole moves the position without a row.
+        // The row limit takes precedence. If the end is within a hole, the position moves to it without a row.
         let taken = take(chunk(PARTS), 1, |_| Fate::Deliver, until);
         assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![1], 2));
         let taken = take(chunk(&[(0, &[5], 9)]), 1, |_| Fate::Deliver, until);

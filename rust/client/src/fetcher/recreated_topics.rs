@@ -1,4 +1,5 @@
-//! Detection of recreated topics: a position belongs to a topic id (KIP-516) and is dropped with it.
+//! Detection of recreated topics: a position belongs to a topic id (KIP-516) and is dropped if the topic gets another
+//! id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use crate::group::Offsets;
 use crate::metrics::Event;
 use crate::types::{TopicPartition, join_limited};
 
-/// Positions by topic name, old id and new id.
+/// Dropped positions, by topic name, old id and new id.
 type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
 
 impl State {
-    /// Drops positions, rows and errors of topics whose id differs in `metadata`. Ignores snapshots older than the
-    /// newest one compared, which have the old ids.
+    /// Drops positions, rows and errors of topics whose id in `metadata` differs. Ignores snapshots older than the
+    /// newest one compared so far, because they contain the old ids.
     pub(super) fn compare_topic_ids(&mut self, metadata: &Metadata, reset: OffsetReset) {
         if metadata.generation < self.old_topics.generation {
             return;
@@ -48,13 +49,13 @@ impl State {
         }
     }
 
-    /// Restarts a partition in the topic with this id, at the offset of `auto.offset.reset`.
+    /// Restarts a partition in the topic with id `topic_id`, at the offset that `auto.offset.reset` selects.
     fn restart(&mut self, tp: &TopicPartition, topic_id: Uuid, reset: OffsetReset) {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.restart(topic_id, version);
-            // The end of a bounded read was one of the old topic. Without a reset policy the read fails, and must not
-            // end before.
+            // The end of a bounded read was an offset of the old topic, so it is removed. Without a reset policy the
+            // end is kept, because the read must fail instead of ending early.
             if reset != OffsetReset::None {
                 cursor.until = None;
             }
@@ -64,7 +65,7 @@ impl State {
 }
 
 impl Shared {
-    /// Drops the state of topics whose id differs in `metadata`, and reports it.
+    /// Drops the state of topics whose id in `metadata` differs, and logs the dropped positions.
     pub(crate) fn compare_topic_ids(&self, cluster: &Cluster, metadata: &Metadata, reset: OffsetReset) {
         self.lock().compare_topic_ids(metadata, reset);
         self.report_recreated(cluster, reset);
@@ -104,8 +105,8 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Removes the offsets of deleted topics: a commit by name would be applied to a topic that is recreated in
-    /// between.
+    /// Removes the offsets of deleted topics. A commit contains only the topic name, so it would apply to a new topic
+    /// of that name if one is created before the commit arrives.
     pub(crate) fn of_known_topics(&self, mut offsets: Offsets, metadata: &Metadata) -> Offsets {
         let state = self.lock();
         let is_known = |tp: &TopicPartition| match state.cursors.get(tp) {
@@ -118,7 +119,7 @@ impl Shared {
         offsets
     }
 
-    /// Takes the partitions of recreated topics: stored and committed offsets are those of the old topic.
+    /// Takes the partitions of recreated topics whose stored and committed offsets belong to the old topic.
     pub(crate) fn take_uncommittable(&self) -> Vec<TopicPartition> {
         std::mem::take(&mut self.lock().old_topics.uncommittable).into_iter().collect()
     }
@@ -179,7 +180,7 @@ mod tests {
             let cursor = &state.cursors[&tp];
             (cursor.version == version, cursor.position)
         };
-        // Before the first response, the position may be in either topic.
+        // Before the first response, it is unknown which of the two topics the position belongs to.
         assert_eq!([compare(&old), compare(&new)], [(true, Some(0)); 2]);
         shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([2; 16]);
         assert_eq!(
@@ -215,7 +216,7 @@ mod tests {
             shared.assign(std::slice::from_ref(&tp));
             assert_eq!(start(metadata), expected);
         }
-        // From now on the group's offsets are those of the new topic.
+        // After this restart, the group's offsets belong to the new topic.
         shared.assign(&[]);
         shared.assign(std::slice::from_ref(&tp));
         assert_eq!(start(&with_id(&with_id(&old, 2), 2)), Start::Committed);

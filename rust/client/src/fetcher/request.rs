@@ -1,4 +1,4 @@
-//! Fetch requests: the partitions of one broker in one round.
+//! Planning of Fetch requests: selects the partitions of one broker's next request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) partitions: Vec<FetchPartitionRequest>,
-    /// Maximum size of the response, which is reserved until it arrives.
+    /// Maximum size of the response. This much memory is reserved until the response arrives.
     pub(super) max_bytes: i32,
 }
 
 impl Round {
-    /// Returns the index of each partition in the request.
+    /// Returns the index of each partition in `partitions`, by topic and partition number.
     pub(super) fn index(&self) -> HashMap<Arc<str>, HashMap<i32, usize>> {
         let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::new();
         for (position, partition) in self.partitions.iter().enumerate() {
@@ -40,18 +40,19 @@ impl Round {
     }
 }
 
-/// Reason for sending no request.
+/// Reason for sending no request, which determines how long to wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Idle {
-    /// Waits until something changes.
+    /// Wait until a cursor, the capacity or the metadata changes.
     Wait,
-    /// Waits until this time, or until something changes.
+    /// Wait until this time, or until a cursor, the capacity or the metadata changes.
     Until(Instant),
 }
 
-/// Returns the partitions to fetch from `node`, as memory allows. `rotation` advances the first partition in each
-/// round, so that none starves when responses are limited by `fetch.max.bytes`. A round reserves no more than its
-/// broker's share of the memory, so that brokers without records do not take capacity from the others while they wait.
+/// Returns the partitions to fetch from `node`, if there is memory for the response. `rotation` moves the start of the
+/// list by one in each round, so that every partition gets its turn when `fetch.max.bytes` limits the response. A round
+/// reserves at most the broker's share of the memory, so that waiting for a broker without records does not take
+/// capacity from the other brokers.
 pub(super) fn plan(
     shared: &Shared,
     metadata: &Metadata,
@@ -62,9 +63,9 @@ pub(super) fn plan(
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
-    // Pending records take precedence over new requests.
+    // Pending records must be decoded before memory is reserved for a new request.
     let no_capacity = |state: &State| state.decode_slots.any_pending() || !state.has_capacity(partition_bytes);
-    // Checked before the scan of all partitions, because this happens with each poll.
+    // This check precedes the scan of all partitions, because it runs after each poll.
     if no_capacity(&state) {
         state.wait_for_capacity(partition_bytes);
         return Err(Idle::Wait);
@@ -80,14 +81,15 @@ pub(super) fn plan(
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
         nodes.insert(from);
         if from != node {
-            // The lease of a preferred replica may expire while no request is sent to it.
+            // The lease of a preferred replica may expire while no request is sent to the replica, so the leader's
+            // fetch task checks again when the lease ends.
             let lease_end = cursor.replica.filter(|_| leader.node == node && cursor.fetch_offset.is_some());
             retry_at = retry_at.into_iter().chain(lease_end.map(|(_, until)| until)).min();
             continue;
         }
         match cursor.fetchable_offset(node, now) {
             Some(offset) => {
-                // Partitions of a topic are adjacent.
+                // Partitions of the same topic are adjacent, so its id is looked up only once.
                 let topic_id = match &topic {
                     Some((name, id)) if *name == tp.topic => *id,
                     _ => {
@@ -96,7 +98,7 @@ pub(super) fn plan(
                         id
                     }
                 };
-                // This snapshot is older than the one that the position's topic id comes from.
+                // The position's topic id comes from newer metadata than this snapshot.
                 if cursor.is_of_another_topic(topic_id) {
                     continue;
                 }
@@ -135,21 +137,22 @@ pub(super) fn plan(
     Ok(Round { partitions, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }
 
-/// Returns the epoch of the last record if a leader was elected since, because only an election can truncate the log.
-/// It is not sent otherwise, because a broker without that epoch would report the offset as out of range: a topic whose
-/// format was downgraded from v2 has no epochs.
+/// Returns the epoch of the last record if a new leader was elected after it, because only an election can truncate the
+/// log. Otherwise returns -1: a broker that does not know the epoch would report the offset as out of range, for
+/// example because a topic that was downgraded from message format v2 has no epochs.
 fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
     if cursor.last_epoch < leader && cursor.validated_epoch != leader { cursor.last_epoch } else { -1 }
 }
 
-/// Returns the newest version that can name all topics, like Java's client: brokers with a later version may not report
-/// topic ids, which require an inter-broker protocol of Kafka 2.8.
+/// Returns the newest version that can name all topics of the round, like Java's client. Versions with topic ids are
+/// excluded if an id is unknown: a broker may support these versions without reporting ids, which require inter-broker
+/// protocol 2.8.
 pub(super) fn newest_version(round: &Round) -> i16 {
     let without_id = round.partitions.iter().any(|partition| partition.topic_id.is_zero());
     if without_id { TOPIC_IDS_VERSION - 1 } else { FetchRequest::MAX_VERSION }
 }
 
-/// Builds the request of a round for `version`.
+/// Builds the request of a round in version `version`.
 pub(super) fn build(round: &Round, version: i16, session: &Session, options: &ConsumerOptions) -> Result<FetchRequest> {
     if version >= TOPIC_IDS_VERSION
         && let Some(without_id) = round.partitions.iter().find(|partition| partition.topic_id.is_zero())
@@ -172,7 +175,7 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
     Ok(request)
 }
 
-/// Returns the response timeout, which includes the broker's own wait.
+/// Returns the response timeout, which includes the time that the broker waits for records.
 pub(super) fn response_timeout(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
     request_timeout.max(options.fetch_max_wait + Duration::from_secs(1))
 }

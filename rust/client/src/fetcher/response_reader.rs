@@ -1,7 +1,8 @@
-//! Streaming reader of Fetch responses: splits them into chunks that are decoded while they are in the cache.
+//! Streaming reader of Fetch responses: splits a response into chunks that are decoded while they are still in the CPU
+//! cache.
 //!
-//! A chunk ends at a batch boundary. The buffer is filled up to the end of the last batch, so that bytes are moved only
-//! if a batch is larger than the free space.
+//! A chunk ends at a batch boundary. Reads end where the last batch ends, so that an incomplete batch has to be copied
+//! to a new buffer only if it is larger than the free space.
 
 use std::collections::VecDeque;
 
@@ -11,24 +12,24 @@ use samsarrow_wire::messages::{FetchEvent, FetchParser};
 use crate::error::{Error, Result};
 use crate::net::FrameBody;
 
-/// Minimum size of a chunk, which also contains the rest of its last batch. Decoded columns are about as large, and
+/// Minimum size of a chunk, which ends with its last batch. The decoded columns are about as large as the chunk, and
 /// both fit in the second-level cache.
 const CHUNK: usize = 512 << 10;
-/// Size of a buffer: a chunk and the rest of a last batch of usual size.
+/// Size of a buffer: enough for a chunk and the rest of a last batch of the usual size.
 const BUFFER: usize = 768 << 10;
-/// Maximum growth of a buffer per read: memory for a large batch grows with the bytes received, not with its claimed
-/// length.
+/// Maximum growth of a buffer per read. The memory for a large batch thus grows with the bytes received, not with the
+/// length that its header claims.
 const MAX_GROWTH: usize = 4 << 20;
 /// Free space below which a read is not worth a system call.
 const MIN_FREE_BYTES: usize = 4 << 10;
-/// Maximum number of retired buffers, which are reused once nothing references them.
+/// Maximum number of full buffers that are kept for reuse. A buffer can be reused once no record batch refers to it.
 const MAX_RETIRED: usize = 8;
-/// Size of base offset and length, with which every batch and older message starts.
+/// Size of the base offset and the length, which every batch and every older message begins with.
 const PREFIX: usize = 12;
-/// Minimum length of a message of any format.
+/// Minimum value of the length field of a batch or message of any format.
 const MIN_MESSAGE_LENGTH: usize = 14;
 
-/// Receive buffers, reused once nothing references them.
+/// Receive buffers. A full buffer is reused once no record batch refers to it.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     current: BytesMut,
@@ -36,7 +37,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Reserves space for `additional` bytes in the current buffer or a new one.
+    /// Ensures that the current buffer has space for `additional` bytes, or replaces it by another one.
     fn ensure_capacity(&mut self, additional: usize) {
         if self.current.capacity() - self.current.len() >= additional.min(MIN_FREE_BYTES) {
             return;
@@ -57,36 +58,36 @@ impl Buffers {
     }
 }
 
-/// A part of a response.
+/// A piece of a Fetch response.
 #[derive(Debug)]
 pub(super) enum ResponseEvent {
     Message(FetchEvent),
     /// Complete record batches of the current partition, or invalid bytes, which the decoder reports.
     Records(Bytes),
-    /// Bytes of an incomplete batch at the end of the partition's records.
+    /// Size of (a piece of) the incomplete batch at the end of the partition's records.
     Cut(usize),
 }
 
-/// End of the complete batches of a partition, as far as received.
+/// Batch boundaries in the received records of a partition.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Edges {
-    /// Bytes of complete batches.
+    /// Size of the complete batches, in bytes.
     complete: usize,
-    /// Missing bytes of the next batch; 0 if unknown.
+    /// Number of bytes missing to the end of the next batch; 0 if unknown.
     missing: usize,
-    /// True if the next batch extends beyond the partition's records.
+    /// True if the next batch is longer than the rest of the partition's records.
     cut: bool,
 }
 
 impl Edges {
-    /// Advances over `received`, the first bytes of `total` bytes of records.
+    /// Advances past the complete batches in `received`, which contains the first of `total` bytes of records.
     fn scan(&mut self, received: &[u8], total: usize) {
         self.missing = 0;
         while let Some(prefix) = received.get(self.complete..).and_then(<[u8]>::first_chunk::<PREFIX>) {
             let [.., a, b, c, d] = *prefix;
-            // Bytes with a negative length become a chunk that the decoder rejects.
+            // A negative length is treated as invalid, so that the decoder reports it.
             let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
-            // Invalid bytes become a separate chunk.
+            // Invalid bytes up to the end of the records become a separate chunk.
             let size = if length < MIN_MESSAGE_LENGTH { total - self.complete } else { PREFIX + length };
             let end = self.complete.saturating_add(size);
             if end > total {
@@ -118,10 +119,10 @@ impl<'a> FetchResponseReader<'a> {
         Self { body, parser, buffers, edges: Edges::default() }
     }
 
-    /// Returns the next event; [`FetchEvent::End`] is the last.
+    /// Returns the next event. The last event is [`FetchEvent::End`].
     ///
     /// # Errors
-    /// The connection broke, or the response is invalid, in which case the connection is closed.
+    /// Fails if the connection breaks, or if the response is invalid; in that case the connection is closed.
     pub(super) async fn next(&mut self) -> Result<ResponseEvent> {
         loop {
             let event = if self.parser.records_left() > 0 { self.records() } else { self.event()? };
@@ -139,7 +140,7 @@ impl<'a> FetchResponseReader<'a> {
         }
     }
 
-    /// Returns true if the rest of the response is in the buffer.
+    /// Returns true if no bytes of the response remain to be read from the socket.
     pub(super) fn is_fully_read(&self) -> bool {
         self.body.left() == 0
     }
@@ -182,7 +183,7 @@ impl<'a> FetchResponseReader<'a> {
             return Next::Event(ResponseEvent::Records(buffer.split_to(complete).freeze()));
         }
         if received == left {
-            // Fewer bytes than the prefix of a batch.
+            // The remaining bytes are shorter than the prefix of a batch.
             return self.skip_cut_batch(left);
         }
         Next::Read(match missing {
@@ -209,7 +210,7 @@ impl<'a> FetchResponseReader<'a> {
 enum Next {
     Event(ResponseEvent),
     Continue,
-    /// Reads up to this many more bytes.
+    /// More bytes are required: read at most this number.
     Read(usize),
 }
 

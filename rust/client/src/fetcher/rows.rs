@@ -1,4 +1,4 @@
-//! Rows with the positions after them, as returned by polls and used by commits.
+//! Rows and the positions after them. Polls return both, and commits use both.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// Key of the schema metadata with the positions after a batch's rows, a JSON array of arrays: topic, partition, offset
-/// of the last row, next offset to read, leader epoch of the record before it (-1 if unknown), topic id in hexadecimal
-/// (empty if unknown).
+/// Key in the schema metadata for the positions after a batch's rows. The value is a JSON array with one array per
+/// partition: topic, partition, offset of the last row, next offset to read, leader epoch of the record before that
+/// offset (-1 if unknown), topic id in hexadecimal (empty if unknown).
 const METADATA_KEY: &str = "samsarrow.positions";
 
-/// Position after the rows of one partition in a batch. It skips markers, aborted and compacted records after the last
-/// row (KIP-1094).
+/// Position after the rows of one partition in a batch. It is past transaction markers and aborted or compacted records
+/// that follow the last row (KIP-1094).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextOffset {
     pub partition: TopicPartition,
@@ -34,17 +34,18 @@ pub struct NextOffset {
 /// Rows returned by a poll, with the positions after them.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The rows; `None` if a position reached the end of a bounded read without a row.
+    /// The rows; `None` if the poll returns only because a position has reached the end of a bounded read.
     pub batch: Option<RecordBatch>,
     /// Position after the rows of each partition.
     pub next: Vec<NextOffset>,
 }
 
 impl Rows {
-    /// Returns the rows with their positions in the schema metadata, which slices and copies preserve.
+    /// Returns the rows as a batch with the positions in its schema metadata, which slices and copies of the batch
+    /// keep.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if Arrow rejects the schema.
+    /// Fails with [`Error::Corrupt`] if Arrow rejects the schema.
     pub fn with_metadata(self) -> Result<Option<RecordBatch>> {
         let Some(batch) = self.batch else { return Ok(None) };
         let next: Vec<_> = self
@@ -64,7 +65,7 @@ impl Rows {
     }
 }
 
-/// Offset to commit after the rows of one partition, and the topic that it belongs to.
+/// Offset to commit after the rows of one partition, and the id of the topic that the offset belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowsEnd {
     /// Next offset to read.
@@ -73,12 +74,13 @@ pub struct RowsEnd {
     pub topic_id: Uuid,
 }
 
-/// Returns the offset that `commit(batch)` commits for each partition of a consumer's batch: the offset after its last
-/// row and, if the batch knows them, after the offsets without rows that follow.
+/// Returns the offset that `commit(batch)` commits for each partition of a consumer's batch. It is the offset after the
+/// partition's last row or, if the batch contains the position, the offset after the markers and other offsets without
+/// rows that follow.
 ///
 /// # Errors
-/// [`Error::Configuration`] if the batch lacks the columns `topic`, `partition` and `offset` or has nulls in them, or if its
-/// metadata is not what a consumer wrote.
+/// Fails with [`Error::Configuration`] if the batch lacks one of the columns `topic`, `partition` and `offset`, if a
+/// column contains nulls, or if the metadata was not written by a consumer.
 fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let partitions: &Int32Array = column(batch, "partition", "int32")?;
     let offsets: &Int64Array = column(batch, "offset", "int64")?;
@@ -88,7 +90,7 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let rows = batch.num_rows();
     for row in 0..rows {
         let (partition, offset) = (partitions.value(row), offsets.value(row));
-        // Rows of a partition are adjacent: only the last row of a run is looked up.
+        // Rows of a partition are usually adjacent, so only the last row of a run is looked up.
         let run_goes_on = row + 1 < rows
             && partitions.value(row + 1) == partition
             && topics.same(row, row + 1)
@@ -100,9 +102,10 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     }
     let after = |((topic, partition), last_row): ((&str, i32), i64)| {
         let known = known.get(&(topic.to_owned(), partition));
-        // Concatenated batches have the metadata of the first: later rows may be those of a recreated topic.
+        // A concatenated batch has the metadata of the first batch only, so later rows may come from a topic that was
+        // recreated in between.
         let topic_id = known.filter(|known| last_row <= known.last_row).map_or(Uuid::ZERO, |known| known.topic_id);
-        // A slice may lack the row that the position follows.
+        // The position is valid only after the row that it follows, and a slice may lack this row.
         let known = known.filter(|known| known.last_row == last_row);
         let (offset, epoch) = known.map_or((last_row + 1, -1), |known| (known.offset, known.leader_epoch));
         let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
@@ -112,10 +115,11 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     Ok(last.into_iter().map(after).collect())
 }
 
-/// Like [`ends_of`], for several batches of one consumer in any order: returns the largest offset of each partition.
+/// Like [`ends_of`], but for several batches of one consumer in any order. Returns the largest offset of each
+/// partition.
 ///
 /// # Errors
-/// The errors of [`ends_of`].
+/// Fails in the same cases as [`ends_of`].
 pub fn ends_of_rows(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let mut newest: BTreeMap<TopicPartition, RowsEnd> = BTreeMap::new();
     for batch in batches {
@@ -129,15 +133,15 @@ pub fn ends_of_rows(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, 
     Ok(newest)
 }
 
-/// Returns the offsets to commit after the rows of batches.
+/// Returns the offsets to commit after the rows of `batches`.
 ///
 /// # Errors
-/// [`Error::Configuration`] for batches that were not created by a consumer.
+/// Fails with [`Error::Configuration`] if a batch was not created by a consumer.
 pub fn offsets_of_rows(batches: &[RecordBatch]) -> Result<Offsets> {
     Ok(ends_of_rows(batches)?.into_iter().map(|(tp, end)| (tp, end.at)).collect())
 }
 
-/// Positions by topic and partition.
+/// Positions from the metadata, by topic and partition.
 type Known = HashMap<(String, i32), NextOffset>;
 
 fn known_positions(batch: &RecordBatch) -> Result<Known> {
@@ -177,7 +181,7 @@ fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str
     }
 }
 
-/// Topic column, as a dictionary or as strings.
+/// Topic column, either dictionary-encoded or plain strings.
 enum Topics<'a> {
     Dictionary { codes: &'a Int32Array, names: &'a StringArray },
     Plain(&'a StringArray),
@@ -268,10 +272,10 @@ mod tests {
         let all = [("a".to_owned(), at(1005, Some(3))), ("b".to_owned(), at(2, Some(3)))];
         assert_eq!(found(&rows), all);
         assert_eq!(ends_of(&rows.slice(0, 1)).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid([9; 16]));
-        // A slice has the offset after its last row.
+        // A slice without the last row ends at the offset after its own last row.
         assert_eq!(found(&rows.slice(0, 1)), [("a".to_owned(), at(5, None))]);
         assert_eq!(found(&rows.slice(1, 2)), all);
-        // Rows of a later batch with the metadata of the first.
+        // The second batch has the metadata of the first one, as after a concatenation.
         let more = batch(Arc::new(["a"].into_iter().collect::<DictionaryArray<Int32Type>>()), vec![0], vec![9]);
         let more = more.with_schema(rows.schema()).unwrap();
         assert_eq!(ends_of(&more).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid::ZERO);

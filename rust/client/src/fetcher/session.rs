@@ -1,4 +1,5 @@
-//! Fetch sessions (KIP-227): a broker remembers the partitions of a request, and the next one contains only changes.
+//! Fetch sessions (KIP-227): a broker remembers the partitions of a session, so that each request contains only the
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +9,11 @@ use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic, ForgottenTopic
 use super::partition_request::{FetchPartitionRequest, TOPIC_IDS_VERSION};
 use crate::types::TopicPartition;
 
-/// First version of Fetch with sessions.
+/// First version of Fetch that supports sessions.
 const FIRST_SESSION_VERSION: i16 = 7;
-/// Session epoch that requests a new session and closes the old one.
+/// Session epoch of a request that starts a new session and closes the old one.
 const INITIAL_EPOCH: i32 = 0;
-/// Session epoch of a request without a session.
+/// Session epoch of a request that uses no session.
 const SESSIONLESS_EPOCH: i32 = -1;
 
 /// Fetch session with one broker.
@@ -20,14 +21,15 @@ const SESSIONLESS_EPOCH: i32 = -1;
 pub(super) struct Session {
     id: i32,
     epoch: i32,
-    /// True if the session uses topic ids. A session cannot switch (KIP-516).
+    /// True if the session uses topic ids. A session cannot change between names and ids (KIP-516).
     by_id: bool,
-    /// Partitions in the broker's session, with their parameters.
+    /// Partitions that the broker has in the session, with their parameters.
     partitions: BTreeMap<TopicPartition, FetchPartitionRequest>,
 }
 
 impl Session {
-    /// Adds the partitions in `requests` that the broker does not know from the session to `request`.
+    /// Fills the session fields of `request`, and adds those of `requests` that the broker does not already have in the
+    /// session.
     pub(super) fn fill(
         &self,
         request: &mut FetchRequest,
@@ -40,7 +42,7 @@ impl Session {
             if version < FIRST_SESSION_VERSION { SESSIONLESS_EPOCH } else { self.epoch_in(version) };
         let full = version < FIRST_SESSION_VERSION || request.session_epoch == INITIAL_EPOCH;
         let mut topics: Vec<FetchTopic> = Vec::new();
-        // Keeps the order, in which a broker fills its first response.
+        // The order is kept, because a broker fills the first response of a session in this order.
         for partition in
             requests.iter().filter(|partition| full || self.partitions.get(&partition.tp) != Some(partition))
         {
@@ -67,7 +69,7 @@ impl Session {
         }
     }
 
-    /// Returns the epoch of the next request.
+    /// Returns the session epoch of the next request.
     fn epoch_in(&self, version: i16) -> i32 {
         if self.by_id == (version >= TOPIC_IDS_VERSION) { self.epoch } else { INITIAL_EPOCH }
     }
@@ -77,7 +79,7 @@ impl Session {
             requests.iter().map(|partition| (&partition.tp, partition)).collect();
         let mut forgotten: Vec<ForgottenTopic> = Vec::new();
         for (tp, sent) in &self.partitions {
-            // A recreated topic has another id: the partition of the old id must be removed.
+            // If a topic was recreated with another id, the partition with the old id must be removed.
             let requested = requested
                 .get(tp)
                 .is_some_and(|partition| version < TOPIC_IDS_VERSION || partition.topic_id == sent.topic_id);
@@ -96,7 +98,7 @@ impl Session {
         forgotten
     }
 
-    /// Records a response with the id of the session that the broker keeps, or 0.
+    /// Records a response. `id` is the id of the session that the broker keeps, or 0 if it keeps none.
     pub(super) fn record_response(&mut self, version: i16, id: i32, requests: &[FetchPartitionRequest]) {
         if version < FIRST_SESSION_VERSION || id == 0 {
             *self = Session::default();
@@ -108,12 +110,12 @@ impl Session {
         self.partitions = requests.iter().map(|partition| (partition.tp.clone(), partition.clone())).collect();
     }
 
-    /// Returns true if the broker has the session, as far as known.
+    /// Returns true if the broker has the session, as far as the client knows.
     pub(super) fn is_open(&self) -> bool {
         self.epoch != INITIAL_EPOCH
     }
 
-    /// Starts a new session with the next request, which also closes the old one.
+    /// Makes the next request start a new session, which also closes the old one.
     pub(super) fn reset(&mut self) {
         self.epoch = INITIAL_EPOCH;
         self.partitions.clear();
@@ -133,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Session id and epoch, partitions sent, partitions to forget.
+    /// Session id, session epoch, sent partitions, and forgotten partitions.
     type SentRequest = (i32, i32, Vec<(String, i32, i64)>, Vec<(String, i32)>);
 
     fn send(session: &Session, version: i16, requests: &[FetchPartitionRequest]) -> SentRequest {
@@ -164,7 +166,7 @@ mod tests {
         let sent = vec![("a".into(), 1, 8), ("ccc".into(), 3, 0)];
         assert_eq!(send(&session, 13, &next), (42, 2, sent, vec![("a".into(), 0)]));
         session.reset();
-        // Contains the id of the old session, so that the broker closes it.
+        // The request contains the id of the old session, so that the broker closes it.
         assert_eq!(send(&session, 13, &next), (42, 0, all_of(&next), vec![]));
     }
 

@@ -1,4 +1,4 @@
-//! State shared by the consumer and its fetch tasks, and the signals that they wait on.
+//! State shared by the consumer and its fetch tasks, with signals for its changes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,25 +13,25 @@ use crate::error::{Error, Result};
 use crate::metrics::{Id, Label, Sink, Source};
 use crate::types::TopicPartition;
 
-/// State with the signals for its changes.
+/// State of a consumer, with signals for its changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Dictionary of topics. All assigned topics are added before their rows arrive, so that batches share one
-    /// dictionary, as files in Arrow's IPC format require.
+    /// Dictionary of topic names. Every assigned topic is added before its rows arrive, so that all batches share one
+    /// dictionary, which Arrow's IPC file format requires.
     pub(super) topics: Topics,
-    /// Memory of decoded columns.
+    /// Memory pool of the decoded columns.
     pub(super) pool: Pool,
-    /// Wakes `poll`: an item was queued, or a position became known.
+    /// Wakes `poll` when an item was queued or a position has become known.
     poll_ready: Notify,
-    /// Wakes all tasks: a partition may have to be fetched from another broker, or its start looked up.
+    /// Wakes all tasks when a partition may have to be fetched from another broker or may need a start offset.
     tasks_changed: watch::Sender<()>,
-    /// Wakes fetch tasks: as `tasks_changed`, and after each poll, which may have freed capacity.
+    /// Wakes fetch tasks in the same cases as `tasks_changed`, and after polls that have freed capacity.
     capacity_changed: watch::Sender<()>,
 }
 
 impl Shared {
-    /// Creates the state. `memory` is the maximum size of the queue.
+    /// Creates the state. `memory` is the maximum size of the queue in bytes.
     pub(super) fn new(memory: usize) -> Self {
         Self {
             state: Mutex::new(State::new(memory)),
@@ -51,7 +51,7 @@ impl Shared {
         self.poll_ready.notify_waiters();
     }
 
-    /// Records that parts of responses are in the queue or have a slot there.
+    /// Records that pieces of responses of these partitions are in the queue or have a slot there.
     pub(super) fn mark_queued(&self, partitions: &[(TopicPartition, u64)]) {
         let mut state = self.lock();
         for (tp, version) in partitions {
@@ -88,7 +88,7 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Waits until `condition` returns a value, or until `deadline`.
+    /// Waits until `condition` returns a value, and returns it; returns `None` if `deadline` passes first.
     pub(super) async fn wait_for<T>(
         &self,
         deadline: tokio::time::Instant,
@@ -97,7 +97,7 @@ impl Shared {
         loop {
             let notified = self.poll_ready.notified();
             tokio::pin!(notified);
-            // Registers before checking, so that a notification in between is not missed.
+            // This task registers before it checks the condition, so that it does not miss a notification in between.
             notified.as_mut().enable();
             if let Some(result) = condition(&mut self.lock()) {
                 return Some(result);
@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// Waits until [`take`](Self::take) may return something, or until `deadline`; `first` returns true if an event of
-    /// a higher priority is available.
+    /// Waits until [`take`](Self::take) may return rows or an error, or until `deadline`. `first` returns true if an
+    /// event of a higher priority is available.
     pub(crate) async fn wait_ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
         let _waiting = Waiting::new(self);
         self.record_poll();
@@ -123,8 +123,8 @@ impl Shared {
         .await;
     }
 
-    /// Returns the next rows, at most `limit`, if any; without a limit, no rows are taken. A value returned by `first`
-    /// takes precedence.
+    /// Returns at most `limit` rows if any are available; takes no rows if `limit` is `None`. A value returned by
+    /// `first` takes precedence over rows.
     pub(crate) fn take<T>(
         &self,
         limit: Option<usize>,
@@ -145,13 +145,13 @@ impl Shared {
                     Some(next.and_then(with_topics))
                 }),
             };
-            // Dropped records may have freed capacity for the records that polls wait for, or their slot may be the
-            // first now.
+            // The queue may be shorter even without a result, because invalid records were dropped. This may have freed
+            // capacity for the records that polls wait for, or their slot may now be the first one.
             let freed = result.as_ref().map_or(state.queue.len() < queue_length, Result::is_ok);
             (result, freed && state.take_ready_waiter())
         };
         match &result {
-            // The partition of the error is fetched again.
+            // The partitions of the error must be fetched again.
             Some(Err(_)) => self.notify_tasks(),
             _ if notify => self.notify_capacity(),
             _ => {}
@@ -159,13 +159,13 @@ impl Shared {
         result
     }
 
-    /// Returns a batch whose dictionary contains the topics of all earlier batches.
+    /// Returns `batch` with a dictionary that contains the topics of all earlier batches.
     pub(crate) fn with_topics(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let rejected = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
         self.topics.renew(batch).map_err(rejected)
     }
 
-    /// Records that a poll waits: the application has finished its changes.
+    /// Records that a poll waits, so that the application has finished its changes to the assignment.
     pub(super) fn record_poll(&self) {
         let notify = self.lock().take_awaits_poll();
         if notify {
@@ -184,7 +184,7 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Makes records available to other tasks after the task of `node` has failed.
+    /// Rewinds partitions whose records were lost when the task of `node` failed, so that they can be fetched again.
     pub(super) fn recover(&self, node: i32) {
         self.lock().recover(node);
         self.notify_tasks();
@@ -216,7 +216,7 @@ impl Source for Shared {
         let (mut lag, mut lead) = (None::<i64>, None::<i64>);
         for (tp, cursor) in &state.cursors {
             let (Some(position), Some(log)) = (cursor.position, cursor.log) else { continue };
-            // A position may lie past an outdated end.
+            // The position may be past the end that was last reported.
             let behind = log.end.saturating_sub(position).max(0);
             lag = lag.max(Some(behind));
             sink.number(Id::RecordsLag, Label::Partition(tp.clone()), behind as f64);
@@ -247,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// Returns the state with partition t-0 assigned at offset 0, and the version of its cursor.
+    /// Returns the state with partition t-0 assigned at offset 0, the partition, and the version of its cursor.
     pub(super) fn at_start(memory: usize) -> (std::sync::Arc<Self>, TopicPartition, u64) {
         let shared = std::sync::Arc::new(Self::new(memory));
         let tp = TopicPartition::new("t", 0);

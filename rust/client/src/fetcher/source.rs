@@ -1,4 +1,4 @@
-//! Resources of the fetch tasks.
+//! Resources shared by the fetch tasks.
 
 use std::sync::Arc;
 

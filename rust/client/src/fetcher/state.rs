@@ -1,4 +1,4 @@
-//! Partitions, positions and queue of a consumer, changed by fetch tasks and by the application's calls.
+//! State of a consumer: its partitions, positions and queue. Fetch tasks and the application's calls change it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,53 +24,58 @@ use crate::types::{TopicPartition, join_limited};
 /// Delay before a partition is fetched again after an error.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Guarded by one lock, which is held briefly and never across an await.
+/// State of a consumer. It is guarded by one lock, which is held only briefly and never across an await.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) cursors: BTreeMap<TopicPartition, Cursor>,
     pub(super) queue: VecDeque<Item>,
-    /// Slots of the queue with records not decoded yet.
+    /// Slots of the queue whose records are not decoded yet.
     pub(super) decode_slots: DecodeSlots,
     /// Rows of paused partitions.
     pub(super) paused_buffer: PausedBuffer,
-    /// Maximum size of the queue.
+    /// Maximum size of the queue, in bytes.
     pub(super) memory: usize,
-    /// Bytes of the chunks in the queue, and of records that wait to be decoded in a slot.
+    /// Size of the chunks in the queue and of the records that wait in slots, in bytes.
     pub(super) queued: usize,
-    /// Maximum bytes of responses in flight.
+    /// Maximum size of the responses in flight, in bytes.
     pub(super) reserved: usize,
-    /// Number of brokers that shared the memory when a round was last planned.
+    /// Number of brokers that shared the memory when the last round was planned.
     pub(super) fetching_brokers: usize,
-    /// Capacity that idle brokers wait for; 0 if they wait for any poll.
+    /// Smallest capacity in bytes that a fetch task waits for; 0 if any poll should wake it.
     pub(super) wanted_capacity: Option<usize>,
     /// Time of the last Fetch response of each broker.
     pub(super) last_response: HashMap<i32, Instant>,
     pub(super) closed: bool,
-    /// True if the application has assigned or sought partitions since the last poll: a request for the first partition
-    /// alone would make the others wait for its response, which may take `fetch.max.wait.ms`.
+    /// True if the application has assigned or sought partitions since the last poll. Fetching is delayed until the
+    /// next poll, because a request for only the first of the partitions would make the others wait for its response,
+    /// which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
     /// Number of polls.
     pub(super) polls: u64,
-    /// True if a broker is sent no request until the next poll.
+    /// True if a fetch task waits for the next poll before it sends a request.
     awaits_poll: bool,
-    /// Number of polls that wait for rows. A concurrent seek takes effect without another poll.
+    /// Number of polls that currently wait for rows. While there is one, a seek takes effect immediately and not only
+    /// with the next poll.
     pub(super) waiting: usize,
-    /// True if a fetch waits until another broker's records are decoded, so that it does not overtake them.
+    /// True if a fetch is delayed until another broker's records of the partition are decoded, because the new records
+    /// must not overtake them.
     pub(super) blocked_on_decode: bool,
-    /// Position and epoch before the rows of the last poll, which the application may not have finished.
+    /// Position and leader epoch of each partition before the rows of the last poll. The application may not have
+    /// finished these rows.
     last_delivered: HashMap<TopicPartition, (Option<i64>, i32)>,
-    /// True if a position has reached the end of a bounded read since the last poll returned.
+    /// True if a position has reached the end of a bounded read since a poll last returned.
     end_reached: bool,
     versions: u64,
     pub(super) old_topics: OldTopics,
-    /// Topic ids of formerly assigned partitions. If a partition returns with another id, the group's offsets may still
-    /// be those of the deleted topic: brokers remove them after the new topic was created.
+    /// Topic ids of formerly assigned partitions. If the topic has another id when the partition is assigned again, the
+    /// group's offsets may still belong to the deleted topic, because brokers remove them only some time after the new
+    /// topic is created.
     topic_ids: HashMap<TopicPartition, Uuid>,
     pub(super) meters: ReadMeters,
 }
 
 impl State {
-    /// Creates the state. `memory` is the maximum size of the queue.
+    /// Creates the state. `memory` is the maximum size of the queue in bytes.
     pub(super) fn new(memory: usize) -> Self {
         Self { memory, ..Self::default() }
     }
@@ -80,20 +85,20 @@ impl State {
         self.versions
     }
 
-    /// Returns the cursor if it still has this version.
+    /// Returns the cursor of a partition if the cursor still has this version.
     pub(super) fn at_version(&mut self, tp: &TopicPartition, version: u64) -> Option<&mut Cursor> {
         self.cursors.get_mut(tp).filter(|cursor| cursor.version == version)
     }
 
     // ---- polls ----
 
-    /// Returns true if [`next`](Self::next) would return or park something.
+    /// Returns true if [`next`](Self::next) would return something or take an item from the queue.
     pub(super) fn has_next(&self) -> bool {
         self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Slot(_)))
     }
 
-    /// Returns the next rows or error, if any, and moves positions past the rows. Returns no rows if only the end of a
-    /// bounded read was reached.
+    /// Returns the next rows or error, if any, and moves positions past the rows. The result contains no rows if only
+    /// the end of a bounded read was reached.
     pub(super) fn next(&mut self, limit: usize) -> Option<Result<Rows>> {
         loop {
             match self.queue.pop_front() {
@@ -128,7 +133,8 @@ impl State {
         }
     }
 
-    /// Takes the rows of a chunk that may be returned now, and adds the positions after them to `next`.
+    /// Takes the rows of a chunk that may be returned now, and stores the position after the rows of each partition in
+    /// `next`.
     fn take_rows(
         &mut self,
         chunk: Chunk,
@@ -153,7 +159,7 @@ impl State {
             self.meters.topic_rows_returned(now, &segment.tp.topic, segment.rows);
             row += segment.rows;
             let last_row = if segment.rows == 0 { None } else { offset_at(&taken.rows, row - 1) };
-            // `at_version` would borrow all of self.
+            // `at_version` would borrow all of `self`, so the lookup is repeated here.
             let cursor = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
             if let Some(cursor) = cursor {
                 let before = (cursor.position, cursor.position_epoch);
@@ -185,7 +191,8 @@ impl State {
         (taken.rows.num_rows() > 0).then_some(taken.rows)
     }
 
-    /// Parks rows of a paused partition, or drops them to be fetched again if parked rows take half of the memory.
+    /// Parks rows of a paused partition. If parked rows already take half of the memory, drops the rows, so that they
+    /// are fetched again later.
     fn park(&mut self, tp: &TopicPartition, chunk: Chunk) {
         if self.paused_buffer.bytes() + chunk.bytes <= self.memory / 2 {
             return self.paused_buffer.push(tp, Item::Chunk(chunk));
@@ -200,7 +207,7 @@ impl State {
         }
     }
 
-    /// Parks an error of paused partitions; returns the remainder, which concerns others.
+    /// Parks an error of paused partitions. Returns the error with the remaining partitions.
     fn park_failed(&mut self, Failed { partitions, error }: Failed) -> Failed {
         let mut others = Vec::with_capacity(partitions.len());
         for (tp, version) in partitions {
@@ -214,8 +221,8 @@ impl State {
         Failed { partitions: others, error }
     }
 
-    /// Returns the error if it still concerns an assigned partition. Such partitions are fetched again from their
-    /// positions, unless they seek past it.
+    /// Returns the error if it still concerns assigned partitions. They are fetched again from their positions, unless
+    /// the application seeks past the error.
     pub(super) fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
         let partitions: Vec<_> = partitions.into_iter().filter(|(tp, version)| self.rewind(tp, *version)).collect();
         match partitions.len() {
@@ -231,27 +238,27 @@ impl State {
         self.polls += 1;
     }
 
-    /// Returns true if a poll waits or has begun since there were `polls`. Otherwise the next poll notifies the fetch
-    /// tasks.
+    /// Returns true if a poll waits, or if one has begun since the number of polls was `polls`. Otherwise, requests
+    /// that the next poll notifies the fetch tasks.
     pub(super) fn is_polled_since(&mut self, polls: u64) -> bool {
         let polled = self.closed || self.waiting > 0 || self.polls != polls;
         self.awaits_poll |= !polled;
         polled
     }
 
-    /// Returns true if fetch tasks must be notified of a poll, and clears the request.
+    /// Returns true if the poll must notify the fetch tasks, and clears this request.
     pub(super) fn take_awaits_poll(&mut self) -> bool {
         std::mem::take(&mut self.changing) | std::mem::take(&mut self.awaits_poll)
     }
 
-    /// Returns position and epoch without the rows of the last poll.
+    /// Returns the position and leader epoch before the rows of the last poll.
     pub(super) fn finished(&self, tp: &TopicPartition, cursor: &Cursor) -> (Option<i64>, i32) {
         self.last_delivered.get(tp).copied().unwrap_or((cursor.position, cursor.position_epoch))
     }
 
     // ---- calls of the application ----
 
-    /// Replaces the assignment; partitions that stay assigned are unchanged.
+    /// Replaces the assignment. Partitions that stay assigned keep their state.
     pub(super) fn assign(&mut self, partitions: &[TopicPartition]) {
         let requested: HashSet<&TopicPartition> = partitions.iter().collect();
         let removed: Vec<_> = self.cursors.keys().filter(|tp| !requested.contains(tp)).cloned().collect();
@@ -271,7 +278,8 @@ impl State {
         }
     }
 
-    /// Continues at `offset` and invalidates fetched records. Without an offset, the start offset is looked up.
+    /// Moves the position to `offset` and invalidates fetched records. Without an offset, the start offset is looked
+    /// up.
     pub(super) fn seek(&mut self, tp: &TopicPartition, offset: Option<i64>, epoch: Option<i32>) {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
@@ -281,13 +289,13 @@ impl State {
         self.forget_rows(tp);
     }
 
-    /// Drops parked rows, and the positions before the last poll.
+    /// Drops the parked rows of a partition, and its position before the last poll.
     pub(super) fn forget_rows(&mut self, tp: &TopicPartition) {
         self.paused_buffer.take(tp);
         self.last_delivered.remove(tp);
     }
 
-    /// Stops returning rows of a partition, or resumes with the parked ones.
+    /// Pauses a partition, or resumes it with its parked rows first.
     pub(super) fn set_paused(&mut self, tp: &TopicPartition, paused: bool) {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.paused = paused;
@@ -298,7 +306,7 @@ impl State {
         }
     }
 
-    /// Limits a partition to rows below `until`, or removes the limit. Rows past the end are parked.
+    /// Limits a partition to rows below `until`, or removes the limit. Rows from `until` on are parked.
     pub(super) fn read_until(&mut self, tp: &TopicPartition, until: Option<i64>) {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.until = until;
@@ -307,7 +315,7 @@ impl State {
         self.release(tp);
     }
 
-    /// Returns the parked rows of a partition to the front of the queue.
+    /// Moves the parked rows of a partition to the front of the queue.
     fn release(&mut self, tp: &TopicPartition) {
         for item in self.paused_buffer.take(tp).into_iter().rev() {
             self.queued += item.bytes();
@@ -315,7 +323,7 @@ impl State {
         }
     }
 
-    /// Clears the state for a closed consumer.
+    /// Clears the state of a closed consumer.
     pub(super) fn close(&mut self) {
         let meters = std::mem::take(&mut self.meters);
         let (memory, reserved, waiting) = (self.memory, self.reserved, self.waiting);
@@ -324,7 +332,7 @@ impl State {
 
     // ---- fetch tasks ----
 
-    /// Fetches again from the position; returns false if the cursor has moved.
+    /// Makes a partition be fetched again from its position. Returns false if the cursor has moved.
     fn rewind(&mut self, tp: &TopicPartition, version: u64) -> bool {
         let new_version = self.next_version();
         let Some(cursor) = self.at_version(tp, version) else { return false };
@@ -333,26 +341,26 @@ impl State {
         true
     }
 
-    /// Fetches partitions again, because the task that decoded their records has failed.
+    /// Rewinds partitions, because the task that decoded their records has failed.
     pub(super) fn refetch(&mut self, partitions: &[(TopicPartition, u64)]) {
         for (tp, version) in partitions {
             self.rewind(tp, *version);
         }
     }
 
-    /// Fetches partitions again whose records the failed task of `node` had not queued.
+    /// Rewinds partitions whose records the failed task of `node` had received but not queued.
     pub(super) fn recover(&mut self, node: i32) {
         let undecoded = self.cursors.iter().filter(|(_, c)| c.undecoded.0 > 0 && c.undecoded.1 == node);
         let lost: Vec<_> = undecoded.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect();
         self.refetch(&lost);
     }
 
-    /// Queues an error of a partition, which stops until the error was raised.
+    /// Queues an error of a partition. The partition is not fetched until a poll has raised the error.
     pub(super) fn raise(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         let Some(cursor) = self.at_version(tp, version) else { return };
         cursor.failed = true;
         cursor.failing = None;
-        // The delay applies regardless of the polls in between.
+        // The delay does not depend on how soon a poll raises the error.
         cursor.retry_at = Some(Instant::now() + cursor.next_raise());
         let partition = (tp.clone(), version);
         match self.queue.back_mut() {
@@ -361,8 +369,8 @@ impl State {
         }
     }
 
-    /// Continues a partition at `offset`, immediately or after the rows already queued. Returns the previous offset if
-    /// it was out of range.
+    /// Continues a partition at `offset`: immediately if it has no position yet, otherwise after the rows already
+    /// queued. Returns the previous offset if it was out of range.
     pub(super) fn set_start(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
         let cursor = self.at_version(tp, version)?;
         let out_of_range = cursor.out_of_range.take();
@@ -382,14 +390,14 @@ impl State {
         out_of_range
     }
 
-    /// Records that no broker responded to a lookup of a start offset.
+    /// Records that no broker responded to the lookup of a start offset.
     pub(super) fn record_unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         if let Some(cursor) = self.at_version(tp, version) {
             cursor.record_failure(error, Instant::now());
         }
     }
 
-    /// Returns the partitions without a response for longer than `patience`; each is returned once.
+    /// Returns the partitions that have had no response for longer than `patience`. Each is returned only once.
     pub(super) fn unreachable(
         &mut self,
         requests: &[FetchPartitionRequest],
@@ -411,8 +419,8 @@ impl State {
         unreachable
     }
 
-    /// Records errors of partitions that may be temporary, and raises those that last longer than `patience`. All in
-    /// one step, so that each cause is raised once.
+    /// Records errors of partitions, and raises those that are not temporary or have lasted longer than `patience`. All
+    /// errors are recorded in one step, so that each cause is raised once.
     pub(super) fn partitions_failed(&mut self, failed: Vec<(&FetchPartitionRequest, Error)>, patience: Duration) {
         let now = Instant::now();
         for (request, error) in failed {
@@ -422,12 +430,13 @@ impl State {
         }
     }
 
-    /// Like `partitions_failed` for one partition; the error is raised only if it lasts.
+    /// Like `partitions_failed`, but for one partition whose error is always treated as temporary.
     pub(super) fn partition_no_progress(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration) {
         self.failed(request, error, patience, Instant::now(), false);
     }
 
-    /// Like `partitions_failed` for a whole request; if one partition exceeds `patience`, all raise.
+    /// Like `partitions_failed`, but for a whole request. If the error has lasted too long for one partition, it is
+    /// raised for all.
     pub(super) fn request_failed(&mut self, requests: &[FetchPartitionRequest], error: &Error, patience: Duration) {
         let now = Instant::now();
         let is_lasting = |cursor: &Cursor| {
@@ -446,12 +455,12 @@ impl State {
 
     fn failed(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration, now: Instant, raise: bool) {
         let Some(cursor) = self.at_version(&request.tp, request.version) else { return };
-        // Return to the leader, which has the authoritative log.
+        // The partition returns to the leader, which has the authoritative log.
         cursor.replica = None;
         cursor.ends = None;
         let since = cursor.record_failure(error.clone(), now);
         cursor.retry_at = Some(now + RETRY_DELAY);
-        // Missing responses are not raised, like in Java's client.
+        // Like in Java's client, missing responses are not raised.
         if raise || !error.unanswered() && (patience.is_zero() || now - since > patience) {
             self.raise(&request.tp, request.version, error);
         }

@@ -1,4 +1,4 @@
-//! Tasks of a consumer: start offsets, leaders, decoding, and one fetch task per broker.
+//! Tasks of a consumer: lookup of start offsets and leaders, decoding, and one fetch task per broker.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -20,10 +20,10 @@ use crate::error::Error;
 use crate::metrics::{self, ReadMeters};
 use crate::retry::backoff::Backoff;
 
-/// A task that fails twice within this time has a persistent error.
+/// Period in which a second failure of the same task counts as a persistent error.
 const RECENT_FAILURE: Duration = Duration::from_secs(60);
 
-/// Tasks of a consumer, which end when it is dropped.
+/// The tasks of a consumer. They end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) shared: Arc<Shared>,
@@ -32,7 +32,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Creates the fetcher; no task runs before `start`.
+    /// Creates the fetcher. No task runs until `start` is called.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
         let metrics = &options.common.metrics;
@@ -58,7 +58,7 @@ impl Fetcher {
         Self { shared, tasks: Mutex::default(), components: Mutex::new(Some((Arc::new(resetter), Arc::new(source)))) }
     }
 
-    /// Starts the tasks, once. Must be called within a tokio runtime.
+    /// Starts the tasks on the first call. Must be called within a tokio runtime.
     pub(crate) fn start(&self) {
         let Some((resetter, source)) = self.components.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
@@ -83,12 +83,12 @@ impl Fetcher {
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.shared.close();
-        // Dropping the set aborts its tasks.
+        // Dropping the `JoinSet` aborts its tasks.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// Assigned topics are requested with every refresh.
+/// Every metadata refresh includes the assigned topics.
 impl TopicUser for Shared {
     fn topics_in_use(&self) -> Vec<Arc<str>> {
         let state = self.lock();
@@ -97,12 +97,12 @@ impl TopicUser for Shared {
     }
 }
 
-/// Runs one fetch task for every broker that assigned partitions are fetched from.
+/// Runs one fetch task for each broker that assigned partitions are fetched from.
 async fn supervise(source: Arc<Source>) {
     let mut task_changes = source.shared.task_changes();
     let mut metadata_changes = source.cluster.watch();
     let mut running = HashSet::new();
-    // Dropping the set when this task ends also ends the others.
+    // When this task ends, it drops the set, which ends the fetch tasks.
     let mut brokers = JoinSet::new();
     loop {
         task_changes.borrow_and_update();
@@ -147,15 +147,15 @@ struct RestartingTask {
 }
 
 impl RestartingTask {
-    /// Runs a task until it completes. A panic is logged, and raised by `poll` if it is not the first; `recover` undoes
-    /// partial changes.
+    /// Runs a task until it completes, and starts it again if it panics. `recover` undoes partial changes. Each panic
+    /// is logged; a panic soon after another one is also raised by `poll`.
     async fn run<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut before: Option<Instant> = None;
         loop {
-            // The task is in a set, so that it ends with this one.
+            // The task runs in a `JoinSet`, so that it ends together with this one.
             let mut task = JoinSet::new();
             task.spawn(start());
             let Some(Err(failed)) = task.join_next().await else { return };
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn failed_task_is_restarted_and_reported_if_it_fails_again() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
-        // Records up to 9 are fetched and not decoded.
+        // Records up to offset 9 were fetched but not decoded.
         let taken = |shared: &Shared| {
             let mut state = shared.lock();
             let cursor = state.cursors.get_mut(&tp).unwrap();
