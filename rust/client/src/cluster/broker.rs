@@ -12,7 +12,8 @@ use crate::metrics::NodeMeter;
 use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
 
-/// Last connect error by address. An error is logged as a warning once, not with every attempt.
+/// Kind of the last connect error of each address. A warning is logged only when the kind changes, not with every
+/// attempt.
 #[derive(Debug, Default)]
 pub(super) struct ConnectErrorLog(Mutex<HashMap<String, ConnectErrorKind>>);
 
@@ -57,7 +58,7 @@ impl ConnectErrorLog {
     }
 }
 
-/// Shared result of a connection attempt; all callers that need the connection wait for it.
+/// Pending connection attempt. All callers that need the connection wait for its result.
 type ConnectAttempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
 
 #[derive(Debug)]
@@ -74,10 +75,10 @@ struct State {
     connection: Option<Arc<Connection>>,
     attempt: Option<(ConnectAttempt, AbortHandle)>,
     backoff: Backoff,
-    /// Timeout of connection setup; grows with each failure (`socket.connection.setup.timeout.max.ms`).
+    /// Timeout of connection setup. It grows with each failure (`socket.connection.setup.timeout.max.ms`).
     setup: Backoff,
     failure: Option<Failure>,
-    /// Set if the broker closed the last connection on its first request.
+    /// Set if the broker closed the last connection before it answered a request other than the handshake.
     cut_short: bool,
 }
 
@@ -89,19 +90,19 @@ struct Failure {
     error: Error,
 }
 
-/// Expected delay of a response, shortest first.
+/// Expected delay of a response, in ascending order.
 ///
-/// A broker processes the requests of a connection one at a time, so a new connection is better than one with pending
+/// A broker processes the requests of a connection one at a time, so a new connection is faster than one with pending
 /// requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Load {
-    /// Connected, no pending requests.
+    /// Connected, without pending requests.
     Idle,
     /// Not connected yet.
     Untried,
     /// Connected, with this number of pending requests.
     Busy(usize),
-    /// Last attempt failed at this time; the longest ago first.
+    /// The last attempt failed at this time. Older failures sort first.
     Failed(Instant),
 }
 
@@ -164,7 +165,8 @@ impl BrokerHandle {
             if let Some(broken) = state.connection.take() {
                 state.cut_short = broken.closed_before_first_response();
             }
-            // Rejected credentials also fail callers that would join a pending attempt: waiting would not help them.
+            // Rejected credentials also fail callers that would join a pending attempt, because waiting would not help
+            // them.
             if let Some(error) = self.setup.security.login_backoff.rejected() {
                 return Err(error);
             }
@@ -184,7 +186,7 @@ impl BrokerHandle {
         match outcome {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(self.timed_out())),
             Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
-            // The previous failure explains more than a timeout of this attempt.
+            // The previous failure says more about the cause than a timeout of this attempt.
             Err(_) => {
                 Err(self.state().failure.as_ref().map_or_else(|| self.timed_out(), |failure| failure.error.clone()))
             }

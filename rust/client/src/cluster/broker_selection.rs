@@ -14,19 +14,19 @@ use crate::config::Recovery;
 use crate::error::{Error, Result};
 use crate::net::{CallerDeadline, resolve};
 
-/// Bounds of the time that one broker has to respond before the request is also sent to the next.
+/// Range of the time that a broker has to respond before the request is also sent to the next broker.
 const MIN_TIME_SLICE: Duration = Duration::from_secs(1);
 const MAX_TIME_SLICE: Duration = Duration::from_secs(10);
 
 /// Future of a response.
 pub(crate) type PendingResponse<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Number of unreachable brokers after which attempts are delayed: a client that has lost a cluster of thousands of
-/// brokers would open thousands of connections a second.
+/// Number of unreachable brokers from which further attempts are delayed. Without a delay, a client that has lost a
+/// cluster of thousands of brokers would open thousands of connections per second.
 const UNDELAYED_ATTEMPTS: usize = 10;
 
 impl Cluster {
-    /// Sends a request to any reachable broker, the least loaded first.
+    /// Sends a request to any reachable broker, trying the least loaded broker first.
     pub async fn send_any<R: Request + Clone + Sync>(
         &self,
         request: R,
@@ -38,10 +38,11 @@ impl Cluster {
         self.send_any_with(patience, |_| Ok(request.clone())).await.map(|(_, response)| response)
     }
 
-    /// Like [`Self::send_any`], with a request built for the negotiated version; returns the version too.
+    /// Like [`Self::send_any`], but builds the request for the negotiated version and also returns that version.
     ///
-    /// If a broker does not respond in its time slice, the request is also sent to the next one, and the first is still
-    /// awaited. Brokers that accept requests without responding thus cannot use up the time of working ones.
+    /// If a broker does not respond in its time slice, the request is also sent to the next broker, and the first
+    /// response counts. This way, brokers that accept requests but never respond do not use up the time of working
+    /// brokers.
     pub async fn send_any_with<R: Request>(
         &self,
         patience: impl Into<CallerDeadline>,
@@ -56,14 +57,15 @@ impl Cluster {
         cluster.first_response(R::KEY.name(), patience, &send).await
     }
 
-    /// Returns a handle that uses [`ConnectionKind::Control`], the kind used for requests to any broker.
+    /// Returns a handle with [`ConnectionKind::Control`], the kind of connection for requests to any broker.
     pub(crate) fn control(&self) -> Cluster {
         self.with_connections(ConnectionKind::Control)
     }
 
-    /// Returns the first response of [`Self::send_any_with`]; `send` sends the request to one broker.
+    /// Returns the first response for [`Self::send_any_with`]. `send` sends the request to one broker.
     ///
-    /// Generic over the response type only, to be compiled once per response and not once per request closure.
+    /// This method is generic over the response type only, so that it is compiled once per response type and not once
+    /// per request closure.
     pub(crate) async fn first_response<'a, T>(
         &self,
         api: &str,
@@ -102,7 +104,7 @@ impl Cluster {
                     | Error::Tls { .. }
                     | Error::Timeout { .. }),
                 ) => {
-                    // A protocol or TLS error explains more than an unreachable broker: keep it.
+                    // A protocol or TLS error says more about the cause than an unreachable broker, so it is kept.
                     if !matches!(failure, Some(Error::Protocol { .. } | Error::Tls { .. })) {
                         failure = Some(error);
                     }
@@ -116,10 +118,10 @@ impl Cluster {
         Err(failure.unwrap_or_else(|| Error::timeout(format!("{api} to any broker"), patience.whole())))
     }
 
-    /// Returns the brokers to try, in order.
+    /// Returns the brokers to try, in this order.
     ///
-    /// Connected and idle ones come first; then known brokers alternate with bootstrap servers, because all known
-    /// brokers may be gone or unresponsive (KIP-899).
+    /// Connected and idle brokers come first. After them, known brokers alternate with bootstrap servers, because all
+    /// known brokers may be gone or unresponsive (KIP-899).
     fn candidates(&self) -> Vec<i32> {
         let known = self.by_load(self.metadata().brokers.keys().copied().collect());
         let bootstrap = (0..self.bootstrap().len()).map(|i| -1 - i as i32).collect();
@@ -142,12 +144,12 @@ impl Cluster {
         }
     }
 
-    /// Returns the bootstrap servers; their ids are −1, −2, …
+    /// Returns the bootstrap servers. Their broker ids are −1, −2, …
     pub(super) fn bootstrap(&self) -> &[String] {
         self.inner.bootstrap.get().map_or(&self.options().bootstrap_servers, Vec::as_slice)
     }
 
-    /// Resolves the bootstrap servers to all their addresses, once, if `client.dns.lookup` requires it.
+    /// Resolves the bootstrap servers to all their addresses, but only once and if `client.dns.lookup` requires it.
     async fn expand_bootstrap(&self, patience: CallerDeadline) {
         let options = self.options();
         if !options.expand_bootstrap_servers || self.inner.bootstrap.initialized() {
@@ -177,13 +179,13 @@ impl Cluster {
     }
 }
 
-/// Returns the time to wait for one of `candidates` brokers before trying the next.
+/// Returns the time to wait for one of `candidates` brokers before the next broker is tried.
 fn time_slice(remaining: Duration, candidates: usize) -> Duration {
     let fair = remaining / u32::try_from(candidates.max(1)).unwrap_or(u32::MAX);
     fair.clamp(MIN_TIME_SLICE.min(remaining / 2), MAX_TIME_SLICE)
 }
 
-/// Waits for the first future to complete, and removes it from the list.
+/// Waits until one of the futures completes, removes it from the list and returns its output.
 pub(crate) async fn first_completed<T>(running: &mut Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> T {
     std::future::poll_fn(|cx| {
         let completed = running.iter_mut().enumerate().find_map(|(index, future)| match future.as_mut().poll(cx) {

@@ -8,10 +8,10 @@ use super::Cluster;
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
-/// Value of `endpoint_type` for controllers in DescribeCluster requests.
+/// Value of `endpoint_type` in DescribeCluster requests that selects controllers.
 pub(crate) const CONTROLLER_ENDPOINTS: i8 = 2;
 
-/// APIs that controllers serve, as listed in Apache Kafka's Java client 4.3.
+/// APIs that controllers support, according to Apache Kafka's Java client 4.3.
 const SUPPORTED_APIS: &[ApiKey] = &[
     ApiKey::ApiVersions,
     ApiKey::DescribeAcls,
@@ -30,10 +30,11 @@ const SUPPORTED_APIS: &[ApiKey] = &[
 ];
 
 impl Cluster {
-    /// Checks that the bootstrap endpoint supports this API.
+    /// Checks that the bootstrap endpoints support this API.
     ///
     /// # Errors
-    /// `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers and only brokers support the API.
+    /// Fails with `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers and only brokers support the
+    /// API.
     pub(crate) fn check_endpoint(&self, key: ApiKey) -> Result<()> {
         if !self.options().at_controllers || SUPPORTED_APIS.contains(&key) {
             return Ok(());
@@ -45,7 +46,7 @@ impl Cluster {
         Err(Error::server(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE, text))
     }
 
-    /// Returns the controllers as brokers, with the active one as the controller.
+    /// Returns the controllers in the form of brokers, with the active controller as the cluster's controller.
     pub(super) async fn describe_controllers(&self, patience: impl Into<CallerDeadline>) -> Result<MetadataResponse> {
         let request = DescribeClusterRequest { endpoint_type: CONTROLLER_ENDPOINTS, ..Default::default() };
         let response = self.send_any(request, patience).await?;

@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::retry::backoff::Backoff;
 
-/// Initial delay of a retry while the coordinator completes another request; doubles.
+/// Initial delay of retries while the coordinator completes another request. It doubles with each retry.
 const INITIAL_SHORT_DELAY: Duration = Duration::from_millis(20);
 /// First version of FindCoordinator that supports transaction coordinators (KIP-98).
 const TRANSACTIONS: i16 = 1;
-/// First version of FindCoordinator with several keys per request (KIP-699).
+/// First version of FindCoordinator that supports several keys per request (KIP-699).
 const MANY_KEYS: i16 = 4;
 
-/// Coordinator type, with the protocol's values.
+/// Coordinator type. The numbers are the protocol's values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CoordinatorType {
     Group = 0,
@@ -38,7 +38,7 @@ impl CoordinatorType {
     }
 }
 
-/// Coordinator of a group or transactional id: looked up on first use, and again after it has moved.
+/// Coordinator of a group or transactional id. It is looked up on first use, and again after it has moved.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     cluster: Cluster,
@@ -52,11 +52,11 @@ pub struct Coordinator {
 pub enum Verdict<T> {
     /// The request succeeded.
     Done(T),
-    /// Retriable error: retry at the same broker.
+    /// Retriable error. The request is sent to the same broker again.
     Retry(Error),
-    /// The coordinator is completing another request: retry at the same broker after a short delay.
+    /// The coordinator is completing another request. The request is sent to the same broker again after a short delay.
     Soon(Error),
-    /// The coordinator has moved: look it up and retry.
+    /// The coordinator has moved. It is looked up again and the request is repeated.
     Moved(Error),
 }
 
@@ -99,17 +99,17 @@ impl Coordinator {
         &self.key
     }
 
-    /// Returns this coordinator with a changed cluster handle.
+    /// Returns this coordinator with the cluster handle that `change` returns.
     pub(crate) fn with(&self, change: impl FnOnce(&Cluster) -> Cluster) -> Self {
         Self { cluster: change(&self.cluster), ..self.clone() }
     }
 
-    /// Returns this coordinator over connections of `kind`.
+    /// Returns this coordinator with connections of `kind`.
     pub(crate) fn with_connections(&self, kind: ConnectionKind) -> Self {
         Self { cluster: self.cluster.with_connections(kind), ..self.clone() }
     }
 
-    /// Sends one request, built by `build` for the negotiated version. A connection error discards the cached
+    /// Sends one request, which `build` creates for the negotiated version. A retriable error discards the cached
     /// coordinator.
     pub(crate) async fn ask<R: Request>(
         &self,
@@ -127,10 +127,10 @@ impl Coordinator {
         result
     }
 
-    /// Sends requests built by `build` for the negotiated version, and passes each response to `judge`.
+    /// Sends requests that `build` creates for the negotiated version, and passes each response to `judge`.
     ///
-    /// Retries, after a new lookup if the coordinator has moved, until the request succeeds, an error is not retriable,
-    /// or `timeout` expires.
+    /// Retries until the request succeeds, an error is not retriable, or `timeout` expires. If the coordinator has
+    /// moved, it is looked up again before the retry.
     pub async fn call<R, T>(
         &self,
         timeout: Duration,
@@ -144,7 +144,7 @@ impl Coordinator {
         self.call_with(timeout, Cluster::clone, build, judge).await
     }
 
-    /// Like [`Self::call`], with the cluster handle changed by `change` for each attempt.
+    /// Like [`Self::call`], but sends each attempt with the cluster handle that `change` returns.
     pub(crate) async fn call_with<R, T>(
         &self,
         timeout: Duration,
@@ -168,7 +168,7 @@ impl Coordinator {
             };
             let verdict = match attempt.await {
                 Ok((version, response)) => judge(version, response)?,
-                // The connection was lost: the coordinator may have moved.
+                // The connection was lost, possibly because the coordinator has moved.
                 Err(error) if error.retriable() => Verdict::Moved(error),
                 Err(error) => return Err(error),
             };
@@ -182,7 +182,7 @@ impl Coordinator {
                 }
             };
             if error.refresh_metadata() {
-                // A recreated topic has a new id, and a restarted broker may have a new address.
+                // A refresh finds the new id of a recreated topic and the new address of a restarted broker.
                 self.cluster.request_refresh();
             }
             match delay {

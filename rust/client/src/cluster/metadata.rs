@@ -13,7 +13,7 @@ use crate::types::TopicPartition;
 pub struct Leader {
     /// Broker id.
     pub node: i32,
-    /// Leader epoch, which rises with each election (KIP-320); −1 if the broker does not report it.
+    /// Leader epoch, which increases with each election (KIP-320); −1 if the broker does not report it.
     pub epoch: i32,
 }
 
@@ -22,11 +22,11 @@ pub struct Leader {
 pub struct PartitionMetadata {
     /// Partition number.
     pub partition: i32,
-    /// Id of the leader, −1 if none.
+    /// Broker id of the leader, −1 if there is none.
     pub leader: i32,
-    /// Epoch of the leader, −1 if unknown.
+    /// Leader epoch, −1 if unknown.
     pub leader_epoch: i32,
-    /// Ids of the replicas; partitions with equal replicas share the list.
+    /// Broker ids of the replicas. Partitions with equal replicas share one list.
     pub replicas: Arc<[i32]>,
 }
 
@@ -59,15 +59,15 @@ impl TopicMetadata {
 /// Snapshot of the cluster's metadata.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
-    /// Number of this snapshot; rises with each response.
+    /// Number of this snapshot, which increases with each change.
     pub generation: u64,
-    /// `host:port` by broker id.
+    /// Addresses as `host:port`, by broker id.
     pub brokers: BTreeMap<i32, String>,
-    /// Racks by broker id, for brokers that have one.
+    /// Racks by broker id. Brokers without a rack are missing.
     pub racks: BTreeMap<i32, String>,
-    /// Id of the controller, −1 if unknown.
+    /// Broker id of the controller, −1 if unknown.
     pub controller: i32,
-    /// Topics by name; snapshots share the topics that did not change.
+    /// Existing topics by name. Snapshots share the topics that did not change.
     topics: HashMap<Arc<str>, Arc<TopicMetadata>>,
     errors: HashMap<String, ErrorCode>,
     names: HashMap<Uuid, Arc<str>>,
@@ -78,18 +78,18 @@ pub struct Metadata {
 pub(crate) enum RequestedTopics<'a> {
     /// All topics.
     All,
-    /// These topics; other topics in the response are ignored.
+    /// Only these topics; other topics in the response are ignored.
     Topics(&'a BTreeSet<String>),
 }
 
-/// Response in the form in which [`Metadata`] keeps it. Building it takes most of the time of a large response and needs
-/// no lock.
+/// Metadata response, converted to the types of [`Metadata`]. The conversion takes most of the time for a large
+/// response, and requires no lock.
 #[derive(Debug)]
 pub(crate) struct MetadataUpdate {
     brokers: BTreeMap<i32, String>,
     racks: BTreeMap<i32, String>,
     controller: i32,
-    /// Requested topics by name.
+    /// Requested topics by name, each with its metadata or error.
     topics: Vec<(String, std::result::Result<TopicMetadata, ErrorCode>)>,
 }
 
@@ -104,7 +104,7 @@ impl MetadataUpdate {
                 RequestedTopics::All => true,
                 RequestedTopics::Topics(names) => names.contains(name),
             };
-            // Not requested: brokers may report more topics than a request names.
+            // Topics that were not requested are ignored, because a broker may report more topics than a request names.
             let Some(name) = topic.name.filter(is_requested) else { continue };
             if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
                 topics.push((name, Err(code)));
@@ -128,12 +128,12 @@ impl MetadataUpdate {
 }
 
 impl Metadata {
-    /// Returns a topic that exists.
+    /// Returns the metadata of a topic, if it exists.
     pub fn topic(&self, name: &str) -> Option<&TopicMetadata> {
         self.topics.get(name).map(|topic| &**topic)
     }
 
-    /// Returns the error that brokers reported for a topic.
+    /// Returns the last error that a broker reported for a topic.
     pub fn topic_error(&self, name: &str) -> Option<ErrorCode> {
         self.errors.get(name).copied()
     }
@@ -148,7 +148,7 @@ impl Metadata {
         self.names.get(id).map(|name| &**name)
     }
 
-    /// Returns the leader of a partition, if it has a known one.
+    /// Returns the leader of a partition, if it is known.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<Leader> {
         let metadata = self.partition(topic, partition)?;
         (metadata.leader >= 0).then_some(Leader { node: metadata.leader, epoch: metadata.leader_epoch })
@@ -182,7 +182,7 @@ impl Metadata {
             let mut topic = match topic {
                 Ok(topic) => topic,
                 Err(code) => {
-                    // A pending leader election does not remove the topic.
+                    // An error such as a pending leader election does not mean that the topic is gone.
                     let gone = !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
                     if gone {
                         next.remove(&name);
@@ -194,7 +194,8 @@ impl Metadata {
             let old = self.topics.get(&*name).filter(|old| old.topic_id == topic.topic_id);
             for partition in &mut topic.partitions {
                 let known = old.and_then(|old| old.partition(partition.partition));
-                // A stale broker may report the previous leader; a lower epoch reveals it (KIP-320).
+                // A broker with stale metadata may report the previous leader, which is recognized by its lower epoch
+                // (KIP-320).
                 if let Some(newer) =
                     known.filter(|known| known.leader_epoch > partition.leader_epoch && partition.leader_epoch >= 0)
                 {
@@ -205,7 +206,7 @@ impl Metadata {
             if old.is_some_and(|old| **old == topic) {
                 continue;
             }
-            // A recreated topic has a new id: remove the old one.
+            // A recreated topic has a new id, so the old id must be removed.
             next.remove(&name);
             let key: Arc<str> = name.into();
             if !topic.topic_id.is_zero() {
@@ -216,8 +217,8 @@ impl Metadata {
         next
     }
 
-    /// Returns true if both snapshots have the same content. Fast for snapshots derived from each other, which share
-    /// unchanged topics.
+    /// Returns true if both snapshots have the same content. The comparison is fast if one snapshot is derived from the
+    /// other, because they share unchanged topics.
     pub(crate) fn same_as(&self, other: &Metadata) -> bool {
         let unchanged = |(name, topic): (&Arc<str>, &Arc<TopicMetadata>)| {
             other.topics.get(name).is_some_and(|known| Arc::ptr_eq(known, topic) || known == topic)
@@ -230,7 +231,7 @@ impl Metadata {
             && self.topics.iter().all(unchanged)
     }
 
-    /// Returns this snapshot without topics that are no longer used.
+    /// Returns this snapshot without the given topics, which are no longer used.
     pub(crate) fn without(&self, names: &[String]) -> Metadata {
         let mut next = Metadata { generation: self.generation + 1, ..self.clone() };
         for name in names {
@@ -240,7 +241,7 @@ impl Metadata {
         next
     }
 
-    /// Returns this snapshot without brokers; the next response adds them.
+    /// Returns this snapshot without brokers. The next response adds the current brokers.
     pub(crate) fn without_brokers(&self) -> Metadata {
         let (brokers, racks) = (BTreeMap::new(), BTreeMap::new());
         Metadata { generation: self.generation + 1, brokers, racks, ..self.clone() }
@@ -252,9 +253,10 @@ impl Metadata {
         }
     }
 
-    /// Returns this snapshot with leaders whose epochs are newer, and the addresses that came with them (KIP-951).
+    /// Returns this snapshot with those `leaders` that have a newer epoch, and with the addresses of their brokers
+    /// (KIP-951).
     ///
-    /// Returns `None` if no leader changed.
+    /// Returns `None` if no leader has changed.
     pub(crate) fn with_leaders(
         &self,
         leaders: &[(TopicPartition, Leader)],
@@ -285,7 +287,7 @@ impl Metadata {
     }
 }
 
-/// Returns one shared list for equal replica lists.
+/// Returns a list of `nodes` that all partitions with equal replicas share.
 fn intern_replicas(lists: &mut HashSet<Arc<[i32]>>, nodes: &[i32]) -> Arc<[i32]> {
     if let Some(known) = lists.get(nodes) {
         return Arc::clone(known);
@@ -336,7 +338,7 @@ mod tests {
             known.updated(response(0, 1, 2, 6), RequestedTopics::All).leader("t", 0),
             Some(Leader { node: 2, epoch: 6 })
         );
-        // Recreated topic: its epochs start from zero.
+        // The topic was recreated, so its leader epochs start from zero.
         assert_eq!(
             known.updated(response(0, 2, 2, 0), RequestedTopics::All).leader("t", 0),
             Some(Leader { node: 2, epoch: 0 })
@@ -383,7 +385,7 @@ mod tests {
         assert!(Arc::ptr_eq(&known.topics["t"], &again.topics["t"]));
         assert!(known.same_as(&again) && again.generation > known.generation);
         assert!(!known.same_as(&known.updated(response(0, 1, 2, 6), RequestedTopics::All)));
-        // Recreated topic: the old id is removed.
+        // The topic was recreated, so its old id is removed.
         let recreated = known.updated(response(0, 2, 1, 0), RequestedTopics::All);
         assert_eq!((recreated.topic_name(&Uuid([1; 16])), recreated.topic_name(&Uuid([2; 16]))), (None, Some("t")));
         let without = known.without(&["t".to_owned()]);

@@ -1,4 +1,4 @@
-//! Brokers, connections and metadata behind one handle.
+//! Handle to a cluster: its brokers, connections and metadata.
 
 pub mod coordinator;
 pub mod metadata;
@@ -35,50 +35,51 @@ use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
-/// Kind of connection to a broker; each kind has a connection of its own, so that a long poll never delays a commit.
+/// Kind of connection to a broker. Each kind uses its own connection, so that, for example, a long poll never delays a
+/// commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConnectionKind {
     /// Requests that brokers answer immediately.
     #[default]
     Control,
-    /// Fetch requests, which wait at the broker.
+    /// Fetch requests, which wait at the broker for records.
     Fetch,
-    /// JoinGroup and SyncGroup requests, which wait for the other members.
+    /// JoinGroup and SyncGroup requests, which wait for the other members of the group.
     Group,
-    /// Other requests to a group coordinator, which may be slow; no other request should wait for them.
+    /// Other requests to a group coordinator. They may be slow, and no other request should wait for them.
     Coordinator,
-    /// Requests of a transaction other than Produce.
+    /// Requests of a transaction, except Produce.
     Transactions,
 }
 
-/// Version of one API requested by a caller, independent of the client's options.
+/// API version that a caller requests for one API, in addition to the client's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersionOverride {
-    /// This version, or an error if it is not supported.
+    /// Exactly this version. The request fails if the version is not supported.
     Exactly(i16),
-    /// This version or an older one, unless an option selects a newer one.
+    /// This version or an older one. An option can lower the limit or select another version.
     AtMost(i16),
 }
 
 struct Inner {
     setup: Arc<Setup>,
-    /// Bootstrap servers: the configured names, or all addresses that they resolve to (`client.dns.lookup`).
+    /// Bootstrap servers: the configured addresses, or all addresses that they resolve to (`client.dns.lookup`).
     bootstrap: OnceCell<Vec<String>>,
     metadata: watch::Sender<Arc<Metadata>>,
-    /// Finalized features with the highest epoch reported by any broker.
+    /// Finalized features, from the broker that reported the highest epoch.
     features: Mutex<Features>,
     handles: Mutex<HashMap<(i32, ConnectionKind), Arc<BrokerHandle>>>,
     connect_errors: Arc<ConnectErrorLog>,
-    /// Topics to request metadata for.
+    /// Topics whose metadata is requested.
     topic_registry: Mutex<TopicRegistry>,
-    /// Set while metadata is requested for all topics.
+    /// Set while each refresh requests the metadata of all topics.
     all_topics: AtomicBool,
     refresh_requested: Arc<Notify>,
     refresh_lock: tokio::sync::Mutex<()>,
     /// Number of completed refreshes of all registered topics.
     refreshes: AtomicU64,
     refresher_started: AtomicBool,
-    /// Time since which no metadata request has succeeded.
+    /// Time of the first failed metadata request since the last successful one.
     unreachable_since: Mutex<Option<Instant>>,
     closed: watch::Sender<bool>,
     metrics: Arc<Metrics>,
@@ -112,7 +113,7 @@ impl Drop for Inner {
     }
 }
 
-/// Handle to a cluster. Cheap to clone; created without I/O.
+/// Handle to a cluster. It is cheap to clone, and its creation needs no I/O.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
@@ -162,13 +163,13 @@ impl Cluster {
         Cluster { connection_kind: kind, ..self.clone() }
     }
 
-    /// Returns a handle that sends requests of one API in the given version.
+    /// Returns a handle that overrides the version of one API.
     #[must_use]
     pub fn with_version(&self, key: ApiKey, version: ApiVersionOverride) -> Cluster {
         Cluster { version_override: Some((key, version)), ..self.clone() }
     }
 
-    /// Returns a handle that sends requests of one API in `version` or older, in addition to an earlier limit.
+    /// Returns a handle that sends requests of one API in `version` or older. An earlier limit still applies.
     pub(crate) fn with_max_version(&self, key: ApiKey, version: i16) -> Cluster {
         match self.version_override {
             Some((api, ApiVersionOverride::AtMost(before))) if api == key => {
@@ -194,7 +195,7 @@ impl Cluster {
         Backoff::new(self.options().retry_backoff, self.options().retry_backoff_max)
     }
 
-    /// Returns the address of a broker; bootstrap servers have the ids −1, −2, …
+    /// Returns the address of a broker. Bootstrap servers have the broker ids −1, −2, …
     fn address(&self, node: i32) -> Result<String> {
         let bootstrap = usize::try_from(-1 - i64::from(node)).ok();
         let known = match bootstrap {
@@ -230,13 +231,13 @@ impl Cluster {
         };
         tokio::select! {
             biased;
-            // A pending connection attempt must not delay `close`.
+            // `close` must not wait for a pending connection attempt.
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
             ready = ready => ready,
         }
     }
 
-    /// Applies the throttle time of a Fetch response whose body was read outside the connection.
+    /// Applies the throttle time of a Fetch response, whose body the connection does not decode itself.
     pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
         let handle = self
             .inner
@@ -257,8 +258,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the finalized cluster-wide level of a feature, as reported by the brokers connected so far; 0 if not
-    /// reported.
+    /// Returns the finalized level of a feature, as reported by the brokers connected so far; 0 if no broker has
+    /// reported it.
     pub fn feature_level(&self, name: &str) -> i16 {
         self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
     }
@@ -279,13 +280,14 @@ impl Cluster {
         self.inner.metadata.subscribe()
     }
 
-    /// Requests a metadata refresh in the background; concurrent calls share one request.
+    /// Requests a metadata refresh in the background. Calls during a refresh share one further request.
     pub fn request_refresh(&self) {
         self.start_refresher();
         self.inner.refresh_requested.notify_one();
     }
 
-    /// Applies leaders and their addresses from a Produce or Fetch response, if newer than the known ones (KIP-951).
+    /// Applies leaders and broker addresses from a Produce or Fetch response, if they are newer than the known leaders
+    /// (KIP-951).
     pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
         self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
             Some(next) => {
@@ -296,7 +298,7 @@ impl Cluster {
         });
     }
 
-    /// Pushes the final telemetry, if brokers request it, then closes all connections.
+    /// Pushes the final telemetry, if brokers have requested metrics, and then closes all connections.
     ///
     /// The push takes at most `limit` or one second, whichever is shorter.
     pub async fn close_within(&self, limit: Duration) {
@@ -304,7 +306,7 @@ impl Cluster {
         self.close().await;
     }
 
-    /// Closes all connections; pending requests fail.
+    /// Closes all connections. Pending requests fail.
     pub async fn close(&self) {
         self.inner.closed.send_replace(true);
         self.inner.refresh_requested.notify_one();

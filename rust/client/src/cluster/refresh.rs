@@ -1,4 +1,4 @@
-//! Metadata refresh: on request, periodically, and after errors.
+//! Metadata refresh: on request, periodically and after errors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -22,26 +22,26 @@ use crate::retry::Retry;
 use crate::retry::backoff::Backoff;
 use crate::types::join_limited;
 
-/// First version of Metadata with reliable leader epochs. Older brokers may return stale epochs, with which Fetch fails
-/// with FENCED_LEADER_EPOCH (KAFKA-9212).
+/// First version of Metadata with reliable leader epochs. Brokers that support only older versions may return stale
+/// epochs, which make Fetch fail with FENCED_LEADER_EPOCH (KAFKA-9212).
 const RELIABLE_EPOCHS: i16 = 9;
-/// Number of partitions or brokers from which a response takes milliseconds: timers and other connections do not wait
-/// for it.
+/// Number of partitions or brokers from which a response takes milliseconds to convert. It is then converted on another
+/// thread, so that timers and other connections are not delayed.
 const LARGE_RESPONSE: usize = 20_000;
 /// First version of Metadata with `allow_auto_topic_creation`.
 const NO_CREATION: i16 = 4;
-/// Number of `UNKNOWN_TOPIC_OR_PARTITION` responses after which a topic is reported as missing: brokers that have just
-/// started or are behind return this error for existing topics.
+/// Number of `UNKNOWN_TOPIC_OR_PARTITION` responses after which a topic is reported as missing. One response is not
+/// enough, because brokers that have just started or are behind return this error for existing topics.
 const MAX_UNKNOWN: u32 = 2;
-/// Like [`MAX_UNKNOWN`], for a topic that this request may auto-create.
+/// Like [`MAX_UNKNOWN`], but for a topic that the Metadata request may auto-create.
 const MAX_UNKNOWN_WHILE_CREATING: u32 = 5;
 
 impl Cluster {
-    /// Waits until all these topics are known.
+    /// Waits until the metadata of all these topics is known.
     ///
     /// # Errors
-    /// The error that brokers return for a topic; `UNKNOWN_TOPIC_OR_PARTITION` if one does not appear in time; a
-    /// timeout with its cause if no broker can be reached.
+    /// Fails with the error that brokers return for a topic, with `UNKNOWN_TOPIC_OR_PARTITION` if a topic does not
+    /// appear in time, and with a timeout that contains the cause if no broker can be reached.
     pub async fn topics(&self, names: &[&str], timeout: Duration) -> Result<Arc<Metadata>> {
         self.start_refresher();
         self.topic_registry().touch(names);
@@ -70,7 +70,7 @@ impl Cluster {
                 Ok(error) => {
                     let context = || format!("metadata of topic {}", join_limited(&still));
                     retry.wait_until_deadline(error, context).await.err().map(|late| match late {
-                        // Return the brokers' error instead of a timeout.
+                        // The brokers' error says more about the cause than a timeout.
                         Error::Timeout { cause: Some(cause), .. } if matches!(*cause, Error::Server { .. }) => *cause,
                         late => late,
                     })
@@ -84,15 +84,16 @@ impl Cluster {
         }
     }
 
-    /// Requests each of these topics, and returns `Ok` for the known ones and an error for the others. Creates no topic.
+    /// Requests the metadata of each of these topics. Returns `Ok` for each topic that exists and an error for each
+    /// other topic. Creates no topic.
     ///
     /// Retriable errors are retried until `timeout`; a missing topic fails after [`MAX_UNKNOWN`] responses.
     pub async fn topics_each(&self, names: &[&str], timeout: Duration) -> BTreeMap<String, Result<()>> {
         self.each(names, Purpose::Look, timeout).await
     }
 
-    /// As [`topics_each`](Self::topics_each), for topics that are read: with `allow.auto.create.topics` brokers may create
-    /// them.
+    /// Like [`topics_each`](Self::topics_each), but for topics to consume: if `allow.auto.create.topics` is set,
+    /// brokers may create them.
     pub(crate) async fn topics_to_read(&self, names: &[&str], timeout: Duration) -> BTreeMap<String, Result<()>> {
         self.each(names, Purpose::Use, timeout).await
     }
@@ -156,19 +157,20 @@ impl Cluster {
         self.options().allow_auto_create_topics && self.topic_registry().may_appear(name)
     }
 
-    /// Requests topics that have buffered records, in the background; this may recreate a deleted topic.
+    /// Requests the metadata of topics that have buffered records, in the background. The request may recreate a
+    /// deleted topic.
     pub(crate) fn request_to_write(&self, names: &[&str]) {
         self.topic_registry().mark_awaited(names, Purpose::Write);
         self.request_refresh();
     }
 
-    /// Includes the topics of `user` in every refresh while it lives.
+    /// Includes the topics of `user` in every refresh until `user` is dropped.
     pub(crate) fn keep(&self, user: Weak<dyn TopicUser>) {
         self.topic_registry().add_user(user);
     }
 
-    /// Requests metadata of these topics. Callers that wait for the lock share one request, which contains only awaited
-    /// topics.
+    /// Requests the metadata of these topics. Callers that wait for the lock share one request, which contains only the
+    /// topics that a caller waits for.
     async fn fetch_missing(&self, names: &[&str], purpose: Purpose, timeout: Duration) -> Result<()> {
         self.topic_registry().mark_awaited(names, purpose);
         let deadline = Instant::now() + timeout;
@@ -180,14 +182,14 @@ impl Cluster {
         }
         let awaited = self.topic_registry().take_awaited();
         if !awaited.any_of(names) {
-            // The previous lock holder requested these topics too.
+            // The previous holder of the lock has also requested these topics.
             return Ok(());
         }
         self.fetch_topics(&awaited.existing, false, deadline).await?;
         self.fetch_topics(&awaited.create, true, deadline).await
     }
 
-    /// Requests metadata of all registered topics. Callers that arrive during a request share its response.
+    /// Requests the metadata of all registered topics. Callers that arrive during a request share its response.
     pub async fn refresh(&self, timeout: Duration) -> Result<()> {
         let seen = self.inner.refreshes.load(Ordering::Acquire);
         let deadline = Instant::now() + timeout;
@@ -207,7 +209,7 @@ impl Cluster {
         if self.inner.all_topics.load(Ordering::Acquire) {
             self.fetch(None, false, deadline).await?;
         } else {
-            // A request with an empty topic list returns the brokers only.
+            // A request with an empty topic list returns only the brokers.
             if !names.existing.is_empty() || names.create.is_empty() {
                 self.fetch(Some(&names.existing), false, deadline).await?;
             }
@@ -221,16 +223,16 @@ impl Cluster {
         if names.is_empty() { Ok(()) } else { self.fetch(Some(names), create, deadline).await }
     }
 
-    /// Sends one Metadata request, for these topics or for all.
+    /// Sends one Metadata request, for these topics or for all topics if `names` is `None`.
     async fn fetch(&self, names: Option<&BTreeSet<String>>, create: bool, deadline: Instant) -> Result<()> {
         let create = create && self.options().allow_auto_create_topics;
         let build = |version| {
             let topic = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
-            // A null list requests all topics; version 0 uses an empty one.
+            // A null list requests all topics. In version 0, an empty list does.
             let all = if version == 0 { Some(Vec::new()) } else { None };
             Ok(MetadataRequest {
                 topics: names.map_or(all, |names| Some(names.iter().map(topic).collect())),
-                // Older versions always allow it.
+                // Versions before 4 have no such field and always allow auto-creation.
                 allow_auto_topic_creation: create || version < NO_CREATION,
                 ..Default::default()
             })
@@ -254,7 +256,7 @@ impl Cluster {
             Err(error) => {
                 if error.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED.code()) {
                     self.rebootstrap("a broker returned REBOOTSTRAP_REQUIRED");
-                    // Retriable: the next attempt goes to another broker.
+                    // This error is retriable, so that the next attempt goes to another broker.
                     return Err(Error::connection("the cluster", error.to_string()));
                 }
                 self.inner.unreachable_since().get_or_insert_with(Instant::now);
@@ -274,7 +276,8 @@ impl Cluster {
 
     /// Closes connections to brokers that are no longer in the metadata.
     ///
-    /// A connection with pending requests stays open until they complete: a stale broker may not report all brokers.
+    /// A connection with pending requests stays open until they complete, because the metadata may come from a stale
+    /// broker that does not report all brokers.
     fn close_removed_brokers(&self, metadata: &Metadata) {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = handles.extract_if(|(node, _), handle| {
@@ -285,12 +288,12 @@ impl Cluster {
         });
     }
 
-    /// Returns the time since the last successful metadata request, zero if none has failed since.
+    /// Returns the time since the first failed metadata request, or zero if the last request succeeded.
     fn unreachable_for(&self) -> Duration {
         self.inner.unreachable_since().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Discards the known brokers, to start again from the bootstrap servers (KIP-899, KIP-1102).
+    /// Discards the known brokers, so that the client starts again from the bootstrap servers (KIP-899, KIP-1102).
     ///
     /// Topic metadata is kept until the next response.
     fn rebootstrap(&self, reason: &str) {
@@ -305,7 +308,7 @@ impl Cluster {
         handles.extract_if(|(node, _), _| *node >= 0).for_each(|(_, handle)| handle.close(&gone));
     }
 
-    /// Requests metadata of the topics of a member's subscription, now and with every refresh until the subscription
+    /// Requests the metadata of a group member's subscribed topics, now and with every refresh until the subscription
     /// changes.
     ///
     /// A missing topic is not an error.
@@ -327,7 +330,8 @@ impl Cluster {
         self.inner.all_topics.store(false, Ordering::Release);
     }
 
-    /// Requests metadata of all topics, now and with every refresh; `all = false` ends that.
+    /// Requests the metadata of all topics, now and with every refresh. With `all = false`, refreshes no longer request
+    /// all topics.
     pub(crate) async fn learn_all(&self, all: bool, timeout: Duration) -> Result<Arc<Metadata>> {
         self.start_refresher();
         if !self.inner.all_topics.swap(all, Ordering::AcqRel) && all {
@@ -348,13 +352,13 @@ impl Cluster {
     }
 }
 
-/// Refreshes metadata on request and every `max_age`; ends when the cluster is closed or dropped.
+/// Refreshes metadata on request and every `max_age`, until the cluster is closed or dropped.
 async fn refresh_periodically(cluster: Weak<Inner>, requested: Arc<Notify>, max_age: Duration) {
     let mut backoff: Option<Backoff> = None;
     let mut backoff_until = Instant::now();
     loop {
         let signal = timeout(max_age, requested.notified()).await;
-        // The backoff applies to frequent requests only.
+        // The backoff applies only to frequent requests.
         if signal.is_err() || Instant::now() >= backoff_until {
             backoff = None;
         }
@@ -370,8 +374,8 @@ async fn refresh_periodically(cluster: Weak<Inner>, requested: Arc<Notify>, max_
                 backoff = None;
             }
             drop(before);
-            // The delay also follows a success, and grows while responses contain no change: frequent requests cause at
-            // most one request per backoff.
+            // The delay also follows a successful refresh, so that frequent requests cause at most one refresh per
+            // delay. The delay grows as long as responses contain no change.
             let delay = backoff.get_or_insert_with(|| cluster.backoff()).next_delay();
             let max_delay = cluster.options().retry_backoff_max;
             drop(cluster);
@@ -385,7 +389,7 @@ async fn refresh_periodically(cluster: Weak<Inner>, requested: Arc<Notify>, max_
     }
 }
 
-/// Converts a response into the form in which it is kept, apart from the runtime's threads if that takes long.
+/// Converts a response for [`Metadata`]. Large responses are converted outside the runtime's threads.
 async fn convert(response: MetadataResponse, names: Option<&BTreeSet<String>>) -> Result<MetadataUpdate> {
     let requested = names.map_or(RequestedTopics::All, RequestedTopics::Topics);
     let partitions: usize = response.topics.iter().map(|topic| topic.partitions.len()).sum();

@@ -1,4 +1,4 @@
-//! Tests of connections after metadata changes.
+//! Tests of metadata refresh: connections after metadata changes, and leader epochs of old brokers.
 
 use samsarrow_broker::{Broker, BrokerOptions, Release};
 use samsarrow_wire::messages::ApiVersionsRequest;
@@ -24,14 +24,14 @@ async fn connections_to_removed_brokers_are_closed() {
         handles.keys().map(|(node, _)| *node).filter(|node| *node >= 0).collect::<Vec<_>>()
     };
     assert_eq!(connected_nodes().len(), 2 * all.len());
-    // Brokers in the metadata keep their connections.
+    // Connections to brokers that are still in the metadata stay open.
     cluster.refresh(soon).await.unwrap();
     assert_eq!(connected_nodes().len(), 2 * all.len());
     let mut smaller = Metadata::clone(&cluster.metadata());
     smaller.brokers.retain(|node, _| *node == all[0]);
     cluster.close_removed_brokers(&smaller);
     assert_eq!(connected_nodes(), [all[0]; 2]);
-    // A broker that reappears is connected again.
+    // A broker that reappears gets a new connection.
     cluster.version::<ApiVersionsRequest>(all[1], soon).await.unwrap();
     assert_eq!(connected_nodes().len(), 3);
     broker.shutdown().await;

@@ -1,4 +1,4 @@
-//! Requests to one broker in the negotiated version.
+//! Requests to one broker in the negotiated API version.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Cluster {
         self.dispatch(node, patience, |_| Ok(request)).await?.await
     }
 
-    /// Like [`Self::send`], with a request built for the negotiated version; returns the version too.
+    /// Like [`Self::send`], but builds the request for the negotiated version and also returns that version.
     pub async fn send_with<R: Request>(
         &self,
         node: i32,
@@ -42,8 +42,8 @@ impl Cluster {
         Ok((used, response))
     }
 
-    /// Queues a request and returns a future of the response. Requests of one caller are sent in the order of these
-    /// calls.
+    /// Queues a request and returns a future for the response. Requests of one caller are sent in the order in which
+    /// the caller calls this method.
     pub async fn dispatch<R: Request, P: Into<CallerDeadline>, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
@@ -58,8 +58,8 @@ impl Cluster {
         connection.request(&build(version)?, version, self.limit(R::KEY, patience), patience)
     }
 
-    /// Like [`Self::dispatch`], for a response body that the caller reads from the socket; returns the negotiated
-    /// version too.
+    /// Like [`Self::dispatch`], but the caller reads the response body from the socket. Also returns the negotiated
+    /// version.
     pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
@@ -72,8 +72,8 @@ impl Cluster {
         Ok((version, response))
     }
 
-    /// Returns the time a broker has to respond: `request.timeout.ms`, or the caller's deadline if it is longer and the
-    /// request waits at the broker for records or members.
+    /// Returns the time that a broker has to respond: `request.timeout.ms` or, for requests that wait at the broker for
+    /// records or members, the caller's timeout if it is longer.
     fn limit(&self, key: ApiKey, patience: CallerDeadline) -> RequestTimeout {
         let usual = self.options().request_timeout;
         match key {
@@ -84,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// Returns a connection to a broker and the negotiated version.
+    /// Returns a connection to a broker and the version negotiated for this API.
     async fn ready(
         &self,
         node: i32,
@@ -110,7 +110,7 @@ impl Cluster {
         connection.versions().choose(supported, chosen, newest)
     }
 
-    /// Sends a request that has no response; returns once it is written to the socket.
+    /// Sends a request that has no response, and returns after it is written to the socket.
     pub async fn send_oneway<R: Request>(
         &self,
         node: i32,
@@ -122,7 +122,7 @@ impl Cluster {
         connection.request_without_answer(&build(version)?, version, self.limit(R::KEY, patience), patience).await
     }
 
-    /// Returns the version in which `R` would be sent to a broker.
+    /// Returns the version that a request of type `R` to this broker would use.
     pub async fn version<R: Request>(&self, node: i32, patience: impl Into<CallerDeadline>) -> Result<i16> {
         self.ready(node, SupportedVersions::of::<R>(), patience.into()).await.map(|(_, version)| version)
     }

@@ -1,4 +1,4 @@
-//! Client telemetry (KIP-714): pushes metrics to brokers in the background; failures are only logged at debug level.
+//! Client telemetry (KIP-714): pushes metrics to brokers in the background. Failures are logged only at debug level.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::metrics::otlp::{self, LastValues, Selection};
 use crate::metrics::{Id, LabelKind, Sink, Source};
 
-/// Maximum time that the final push may delay `close`; a healthy broker responds faster.
+/// Maximum time by which the final push may delay `close`. A healthy broker responds faster.
 const MAX_FINAL_PUSH: Duration = Duration::from_secs(1);
-/// Push interval if the broker returns none or an invalid one; Kafka's default.
+/// Push interval if the broker returns no valid interval. This is Kafka's default.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 /// Delay after an error that is not retriable.
 const FATAL_ERROR_DELAY: Duration = Duration::from_secs(1800);
-/// Labels to omit, in this order, when a payload exceeds the broker's limit.
+/// Labels to omit if a payload exceeds the broker's limit, in this order.
 const OMITTED_LABELS: [LabelKind; 3] = [LabelKind::Partition, LabelKind::Node, LabelKind::Topic];
 
 /// Telemetry subscription returned by a broker.
@@ -39,7 +39,7 @@ struct Subscription {
 #[derive(Debug, Default)]
 struct State {
     subscription: Option<Subscription>,
-    /// Counter values at the last push.
+    /// Values of the counters at the last push.
     last: LastValues,
     pushed_at: Option<SystemTime>,
 }
@@ -85,7 +85,8 @@ impl Source for Telemetry {
 }
 
 impl Cluster {
-    /// Starts the telemetry task, once, when the first connected broker supports PushTelemetry.
+    /// Starts the telemetry task after the first connection to a broker that supports PushTelemetry. Later calls have
+    /// no effect.
     pub(super) fn start_telemetry(&self, offered: Option<(i16, i16)>) {
         let telemetry = &self.inner.telemetry;
         if !self.options().metrics.push || offered.is_none() || telemetry.started.swap(true, Ordering::AcqRel) {
@@ -95,10 +96,10 @@ impl Cluster {
         tokio::spawn(run_telemetry(inner, closed));
     }
 
-    /// Returns the client instance id assigned by the brokers.
+    /// Returns the client instance id that a broker has assigned.
     ///
     /// # Errors
-    /// Metrics push is disabled or not supported by the brokers, or no broker responded within `limit`.
+    /// Fails if metrics push is disabled or not supported by the brokers, or if no broker assigns an id within `limit`.
     pub async fn client_instance_id(&self, limit: Duration) -> Result<Uuid> {
         if !self.options().metrics.push {
             return Err(Error::State("client_instance_id needs enable.metrics.push=true".into()));
@@ -121,7 +122,8 @@ impl Cluster {
         timeout(limit, id).await.unwrap_or_else(|_| Err(Error::timeout(context, limit)))
     }
 
-    /// Pushes the final metrics, once, over an existing connection, within `limit`.
+    /// Pushes the final metrics within `limit`, if a broker has requested metrics and a connection exists. Only the
+    /// first call has an effect.
     pub(crate) async fn end_telemetry(&self, limit: Duration) {
         if self.inner.telemetry.terminated.swap(true, Ordering::AcqRel) {
             return;
@@ -145,7 +147,7 @@ impl Cluster {
         control.filter(|(_, handle)| supports_push(handle)).map(|((node, _), _)| *node).next()
     }
 
-    /// Requests the subscription; returns the delay until the next request.
+    /// Requests the subscription. Returns its push interval.
     async fn subscribe(&self) -> Result<Duration> {
         let telemetry = &self.inner.telemetry;
         let client_instance_id = *telemetry.instance.borrow();
@@ -211,9 +213,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the compress payload, without the finest labels if it would exceed the broker's limit.
+    /// Returns the compressed payload. The labels in [`OMITTED_LABELS`] are left out as far as necessary to stay below
+    /// the broker's limit.
     ///
-    /// Returns `None` if even the smallest payload exceeds it.
+    /// Returns `None` if even the smallest payload exceeds the limit.
     fn payload(&self, subscription: &Subscription) -> Result<Option<(Bytes, Codec, LastValues, SystemTime)>> {
         let metrics = &self.inner.metrics;
         let now = SystemTime::now();
@@ -243,19 +246,20 @@ impl Cluster {
         Ok(None)
     }
 
-    /// Runs one step of the protocol; returns the delay until the next.
+    /// Runs one step of the protocol, either a subscription or a push. Returns the delay until the next step.
     async fn telemetry_round(&self) -> Duration {
         let subscription = self.inner.telemetry.state().subscription.clone();
         let outcome = match subscription {
             None => self.subscribe().await.map(|interval| {
-                // Jitter (KIP-714), so that clients started at the same time do not push together.
+                // The interval is randomized (KIP-714), so that clients started at the same time do not push at the
+                // same time.
                 interval.mul_f64(0.5 + fastrand::f64())
             }),
-            // No metric is requested now, but the next subscription may request some.
+            // The broker currently requests no metric, but may request some in the next subscription.
             Some(subscription) if subscription.requested.is_empty() => self.subscribe().await,
             Some(subscription) => match self.telemetry_node() {
                 Some(node) => self.push(node, &subscription, false).await.map(|()| subscription.interval),
-                // Do not open a connection for telemetry; push once one exists.
+                // Telemetry opens no connection of its own. The metrics are pushed once a connection exists.
                 None => Ok(subscription.interval),
             },
         };
@@ -275,7 +279,7 @@ impl Cluster {
     }
 }
 
-/// Compresses `plain` with the first codec that the broker accepts and this build supports.
+/// Compresses `plain` with the first of the accepted codecs, or not at all if the list is empty.
 fn compress(plain: Vec<u8>, accepted: &[Codec]) -> Result<(Bytes, Codec)> {
     let Some(codec) = accepted.first().copied().filter(|codec| *codec != Codec::None) else {
         return Ok((plain.into(), Codec::None));
@@ -290,7 +294,7 @@ fn nanos(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Runs the telemetry protocol until the client is closed; holds only a weak reference to it.
+/// Runs the telemetry protocol until the client is closed. The task holds only a weak reference to the client.
 async fn run_telemetry(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
     loop {
         let Some(inner) = inner.upgrade() else { return };
@@ -306,7 +310,7 @@ async fn run_telemetry(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
         drop(cluster);
         tokio::select! {
             biased;
-            // The client may be closed during the delay.
+            // The client may be closed during the delay, which ends the task.
             _ = closed.wait_for(|closed| *closed) => return,
             () = sleep(next) => {}
         }

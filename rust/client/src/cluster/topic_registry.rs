@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::metadata::Metadata;
 
-/// User of topics, such as a consumer or producer: its topics are requested with every refresh while it lives.
+/// User of topics, such as a consumer or producer. Every refresh includes its topics until it is dropped.
 pub(crate) trait TopicUser: Send + Sync {
     /// Returns the topics currently in use.
     fn topics_in_use(&self) -> Vec<Arc<str>>;
@@ -15,29 +15,29 @@ pub(crate) trait TopicUser: Send + Sync {
 /// Purpose of a request for a topic's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A look-up, which creates no topic.
+    /// Lookup only: the request creates no topic.
     Look,
-    /// Reads or writes: a topic that was never reported may be auto-created.
+    /// Consuming or producing: the request may auto-create a topic that brokers have never reported.
     Use,
-    /// Records that wait to be written: a deleted topic may be auto-created again.
+    /// Records wait to be sent to the topic: the request may also auto-create a topic that was deleted.
     Write,
 }
 
 /// Registered topic.
 #[derive(Debug)]
 struct Topic {
-    /// Time of the last use.
+    /// Time at which the topic was last used.
     used: Instant,
     /// Set once brokers have reported the topic.
     ///
-    /// Only a topic that was never reported may be auto-created by a request: a deleted one stays deleted until a
-    /// record is written to it.
+    /// A request may auto-create only topics that were never reported. A deleted topic stays deleted until a record is
+    /// written to it.
     reported: bool,
-    /// Set once the topic was requested to be read or written, and not only looked up.
+    /// Set once the topic was requested for consuming or producing, and not only looked up.
     in_use: bool,
-    /// Set while a caller waits for a response about it.
+    /// Set while a caller waits for a response about the topic.
     awaited: bool,
-    /// Set while a record waits for it, so that it may be auto-created again.
+    /// Set while a record waits for the topic, so that the topic may be auto-created again.
     written_to: bool,
 }
 
@@ -56,7 +56,7 @@ impl Topic {
 #[derive(Default)]
 pub(super) struct TopicRegistry {
     topics: BTreeMap<String, Topic>,
-    /// Topics of a group member's subscription, kept until the subscription changes.
+    /// Topics of a group member's subscription, which are kept until the subscription changes.
     subscribed: BTreeSet<String>,
     users: Vec<Weak<dyn TopicUser>>,
 }
@@ -103,7 +103,7 @@ impl TopicRegistry {
         }
     }
 
-    /// Replaces the topics of a member's subscription.
+    /// Replaces the topics of a group member's subscription.
     pub(super) fn subscribe(&mut self, names: &BTreeSet<String>) {
         self.subscribed.clone_from(names);
     }
@@ -119,13 +119,13 @@ impl TopicRegistry {
         self.users.push(user);
     }
 
-    /// Returns the current users. Call `topics_in_use` without holding the registry's lock: users have locks of their
-    /// own.
+    /// Returns the current users. `topics_in_use` must be called without the registry's lock, because users have locks
+    /// of their own.
     pub(super) fn users(&self) -> Vec<Arc<dyn TopicUser>> {
         self.users.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Takes the topics that callers wait for, so that they are requested once.
+    /// Takes the topics that callers wait for, so that each is requested only once.
     pub(super) fn take_awaited(&mut self) -> TopicNames {
         let mut names = TopicNames::default();
         for (name, topic) in self.topics.iter_mut().filter(|(_, topic)| topic.awaited) {
@@ -135,7 +135,8 @@ impl TopicRegistry {
         names
     }
 
-    /// Returns all topics to request, and removes and returns those not used for `max_idle`.
+    /// Returns all topics to request, and the topics that were not used for `max_idle`, which are removed from the
+    /// registry.
     pub(super) fn take_all(&mut self, in_use: &[Arc<str>], max_idle: Duration) -> (TopicNames, Vec<String>) {
         let now = Instant::now();
         for name in in_use {
@@ -168,7 +169,7 @@ impl TopicRegistry {
         (names, forgotten)
     }
 
-    /// Updates the topics that a response reported; `requested` is `None` for a request of all topics.
+    /// Records the topics that a response has reported. `requested` is `None` if the request was for all topics.
     pub(super) fn mark_reported(&mut self, metadata: &Metadata, requested: Option<&BTreeSet<String>>) {
         for (name, topic) in &mut self.topics {
             if requested.is_none_or(|requested| requested.contains(name)) && metadata.topic(name).is_some() {
@@ -179,7 +180,8 @@ impl TopicRegistry {
 
     /// Unregisters topics that were never reported, so that they are not requested with every refresh.
     ///
-    /// A topic that was reported before is kept for a while: if it were removed, the next request would auto-create it.
+    /// A topic that was reported before is kept until it is idle, because the next request would auto-create it if it
+    /// were removed.
     pub(super) fn forget(&mut self, names: &[&str]) {
         for name in names.iter().filter(|name| !self.subscribed.contains(**name)) {
             if self.topics.get(*name).is_some_and(|topic| !topic.reported) {
