@@ -18,10 +18,10 @@ use crate::config::Protocol;
 use crate::error::{Error, Result};
 use crate::security::tls::{Tls, server_name, tls_errors};
 
-/// EMFILE and ENFILE on Linux, macOS and the BSDs.
+/// Error numbers of EMFILE and ENFILE on Linux, macOS and the BSDs.
 const TOO_MANY_FILES: [i32; 2] = [24, 23];
 
-/// Maximum time to find out whether a listener speaks plaintext, once TLS has failed.
+/// Maximum time for the check whether a listener speaks plaintext, after a TLS handshake has failed.
 const DIAGNOSIS: Duration = Duration::from_millis(500);
 
 /// Returns all addresses of `host:port`.
@@ -38,12 +38,12 @@ pub(super) struct Target<'a> {
     pub(super) address: &'a str,
     pub(super) socket: SocketAddr,
     pub(super) setup: &'a Arc<Setup>,
-    /// Maximum time to connect, TLS handshake included.
+    /// Maximum time to connect, including the TLS handshake.
     pub(super) limit: Duration,
 }
 
 impl Target<'_> {
-    /// Connects, over TLS if it is configured: never falls back to plaintext.
+    /// Connects, with TLS if it is configured. There is no fallback from TLS to plaintext.
     pub(super) async fn open(&self) -> Result<(Reader, Writer)> {
         let started = Instant::now();
         let stream = self.connect().await?;
@@ -74,7 +74,7 @@ impl Target<'_> {
                 self.address,
                 tls_errors::handshake(&error, &first, has_certificate, plaintext_protocol),
             )),
-            // Kafka without TLS closes the connection immediately. So does Kafka with TLS when it is shutting down.
+            // Kafka without TLS closes the connection immediately, but so does Kafka with TLS while it shuts down.
             failure if !failure.received_data() && self.speaks_plaintext().await => {
                 Err(Error::tls(self.address, tls_errors::not_tls(plaintext_protocol)))
             }
@@ -88,8 +88,8 @@ impl Target<'_> {
         }
     }
 
-    /// Returns true if a plaintext Kafka listener responds at this address. The probe contains nothing about this
-    /// client, and its result only selects the text of an error.
+    /// Returns true if a plaintext Kafka listener responds at this address. The probe reveals nothing about this
+    /// client, and its result determines only the text of an error.
     async fn speaks_plaintext(&self) -> bool {
         const PROBE_ID: i32 = 0x5A17;
         let probe = async {

@@ -23,31 +23,33 @@ use crate::security::sasl::Login;
 
 /// API versions of a broker.
 enum BrokerVersions {
-    /// Reported by the broker in ApiVersions.
+    /// Versions that the broker reported in its ApiVersions response.
     Advertised(ApiVersions),
-    /// Assumed from this release: the broker does not implement ApiVersions.
+    /// Versions of this Kafka release, assumed because the broker does not support ApiVersions.
     Assumed(Release),
 }
 
-/// Time without a response to ApiVersions after which a broker is probed: it may be too old to respond.
+/// Time to wait for the ApiVersions response before the broker is probed, because it may be too old to respond.
 const PROBE_DELAY: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// Connects to `address` and negotiates API versions.
     ///
     /// # Errors
-    /// [`Error::Connection`] if no broker is reachable, [`Error::Protocol`] if a server responds that is not Kafka.
+    /// Fails with [`Error::Connection`] if no broker is reachable, and with [`Error::Protocol`] if a server responds
+    /// that is not a Kafka broker.
     pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
         Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
     }
 
-    /// Like [`Connection::open`], with a time limit for each address of the host name. Tries all addresses until one
-    /// responds as Kafka does: one of several may belong to another server. `check_login` is set if a broker closed the
-    /// connection after the first request: the broker is then asked whether it requires a login.
+    /// Like [`Connection::open`], but with a time limit for each address of the host name. Tries the addresses until
+    /// one responds like a Kafka broker, because some of them may belong to other servers. `check_login` is set if the
+    /// broker closed an earlier connection after the first request. In this case, the new connection checks whether the
+    /// broker requires a login.
     ///
     /// # Errors
-    /// The error of the last address, or of an address where a server responded that is not a Kafka broker. An
-    /// authentication error ends the search: the other addresses would reject the login too.
+    /// Fails with the error of the last address, but with a TLS or protocol error of an earlier address if there was
+    /// one. An authentication error ends the attempts, because the other addresses would reject the login too.
     pub async fn open_within(
         address: &str,
         setup: &Arc<Setup>,
@@ -69,7 +71,8 @@ impl Connection {
     /// Connects to one address of a broker and negotiates API versions.
     ///
     /// # Errors
-    /// [`Error::Connection`] if no broker is reachable, [`Error::Protocol`] if a server responds that is not Kafka.
+    /// Fails with [`Error::Connection`] if the broker is not reachable, and with [`Error::Protocol`] if a server
+    /// responds that is not a Kafka broker.
     async fn negotiate(target: &Target<'_>, check_login: bool) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let known = options.assumed_release.or_else(|| setup.old_brokers.get(address));
@@ -95,7 +98,7 @@ impl Connection {
             BrokerVersions::Advertised(versions) => versions,
             BrokerVersions::Assumed(release) => {
                 if known.is_none() {
-                    // The broker closed the first connection, or will never respond on it.
+                    // The broker has closed the first connection or will never respond on it, so a new one is opened.
                     connection = Self::connect(target).await?;
                     setup.old_brokers.remember(address, release);
                     tracing::info!(
@@ -115,17 +118,17 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns an authentication error if the broker requires a login that the client does not have configured. A
-    /// listener that requires a login disconnects after any other request. It answers SaslHandshake for an empty
-    /// mechanism with UNSUPPORTED_SASL_MECHANISM, and disconnects.
+    /// Returns an authentication error if the broker requires a login but the client has none configured. A listener
+    /// that requires a login responds to SaslHandshake with an empty mechanism with UNSUPPORTED_SASL_MECHANISM and
+    /// closes the connection. After any other request, it closes the connection without a response.
     async fn check_login_required(&self, setup: &Setup) -> Result<()> {
         let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
         let response = self.exchange(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
         if ErrorCode::from_i16(response.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
             return Ok(());
         }
-        // Brokers other than Apache Kafka may list mechanisms although they require no login; they keep the connection
-        // open.
+        // Brokers other than Apache Kafka may report mechanisms although they require no login, but they keep the
+        // connection open.
         if self.exchange(&ApiVersionsRequest::default(), 0).await.is_ok() {
             return Ok(());
         }
@@ -143,8 +146,8 @@ impl Connection {
         Err(error)
     }
 
-    /// Logs in. The only earlier request is ApiVersions in version 0, as in Java's client: brokers that do not know
-    /// another version take it for a SASL token.
+    /// Logs in. Before the login, the client sends only ApiVersions in version 0, like Java's client, because a broker
+    /// that does not know a newer version would interpret the request as a SASL token.
     async fn log_in(&self, login: &Login, known: Option<Release>) -> Result<()> {
         let address = self.address();
         let versions = match known {
@@ -174,8 +177,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Requests ApiVersions, and probes for an old release if no response arrives. `answered_before` is set if this
-    /// broker has already answered ApiVersions.
+    /// Requests ApiVersions, and probes for an old Kafka release if no response arrives. `answered_before` is set if
+    /// this broker has already responded to ApiVersions, so that no probe is necessary.
     async fn handshake(&self, target: &Target<'_>, limit: Duration, answered_before: bool) -> Result<BrokerVersions> {
         let options = &target.setup.options;
         let request = self.negotiate_versions(options);
@@ -200,9 +203,9 @@ impl Connection {
         }
     }
 
-    /// Sends ApiVersions in the client's highest version, or in the one set by an option. A broker that does not
-    /// support it responds in version 0 and, since Kafka 2.4 (KIP-511), reports its own maximum: the request is
-    /// repeated in that version, else in version 0.
+    /// Sends ApiVersions in the client's highest version, or in the version set by an option. A broker that does not
+    /// support this version responds in version 0 and, since Kafka 2.4 (KIP-511), reports its own maximum. The request
+    /// is then repeated in the reported version, or in version 0 if there is none.
     async fn negotiate_versions(&self, options: &CommonOptions) -> Result<ApiVersions> {
         let request = ApiVersionsRequest {
             client_software_name: "samsarrow".into(),
@@ -236,8 +239,8 @@ impl Connection {
     }
 }
 
-/// Adds a hint to a disconnect before the login: the listener may require TLS, or the broker may be Kafka 0.9, which
-/// does not support ApiVersions.
+/// Adds a hint to the error if the broker disconnects before the login. The listener may require TLS, or the broker may
+/// be Kafka 0.9, which does not support ApiVersions.
 fn hint_security_protocol(error: Error) -> Error {
     match error {
         Error::Connection { address, reason } => {
@@ -248,7 +251,7 @@ fn hint_security_protocol(error: Error) -> Error {
     }
 }
 
-/// Adds a hint about TLS: a listener that expects TLS may disconnect without an alert.
+/// Adds a hint about TLS to the error, because a listener that expects TLS may disconnect without an alert.
 fn hint_tls(error: Error, options: &CommonOptions) -> Error {
     match error {
         Error::Connection { address, reason } if options.security.tls.is_none() => Error::connection(
@@ -259,8 +262,8 @@ fn hint_tls(error: Error, options: &CommonOptions) -> Error {
     }
 }
 
-/// Returns the version to try after `rejected`: always a lower one, so that negotiation ends whatever the broker
-/// responds.
+/// Returns the version to try after `rejected`. It is always lower, so that the negotiation ends regardless of the
+/// broker's responses.
 fn next_version(rejected: i16, response: &ApiVersionsResponse) -> Option<i16> {
     let max_version = response.api_keys.iter().find(|entry| entry.api_key == ApiKey::ApiVersions.code());
     let max_version = max_version.map(|entry| entry.max_version).filter(|max| (0..rejected).contains(max));

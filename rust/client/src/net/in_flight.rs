@@ -1,4 +1,4 @@
-//! Requests in flight, and the state shared by the two tasks of a connection and its callers.
+//! Requests in flight, and the state that the two tasks of a connection share with its callers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Pending {
     pub(super) correlation_id: i32,
     pub(super) api: &'static str,
     pub(super) limit: RequestTimeout,
-    /// Deadline of the broker's response.
+    /// Time by which the broker must respond.
     pub(super) expires: Instant,
     pub(super) reply: Reply,
 }
@@ -31,14 +31,14 @@ pub(super) struct Pending {
 pub(super) enum Reply {
     /// The whole frame.
     Whole(oneshot::Sender<Result<Bytes>>),
-    /// The body, which the caller reads from the socket.
+    /// The response body, which the caller reads from the socket.
     Body(oneshot::Sender<Result<FrameBody>>),
     /// A raw SASL token: a frame without a correlation id.
     Raw(oneshot::Sender<Result<Bytes>>),
 }
 
 impl Reply {
-    /// Returns true once the caller has stopped waiting.
+    /// Returns true if the caller no longer waits for the response.
     pub(super) fn is_abandoned(&self) -> bool {
         match self {
             Reply::Whole(reply) | Reply::Raw(reply) => reply.is_closed(),
@@ -54,9 +54,10 @@ impl Reply {
     }
 }
 
-/// The rest of a response after its correlation id, read from the socket by the caller.
+/// The part of a response after the correlation id. The caller reads it from the socket.
 ///
-/// Dropping it before its end breaks the connection: the start of the next response would be unknown.
+/// Dropping a body that is not read completely breaks the connection, because the start of the next response would be
+/// unknown.
 pub struct FrameBody {
     pub(super) reader: Option<(Reader, oneshot::Sender<Reader>)>,
     pub(super) remaining: usize,
@@ -64,27 +65,27 @@ pub struct FrameBody {
     pub(super) shared: Arc<Shared>,
 }
 
-/// A frame to write, and the sender that is notified once it is written.
+/// A frame to write, and the sender to notify after the frame is written.
 pub(super) struct Outgoing {
     pub(super) frame: Frame,
     pub(super) written: Option<oneshot::Sender<()>>,
 }
 
-/// Requests without a response, in the order in which their frames were queued.
+/// Requests whose responses have not arrived, in the order in which their frames were queued.
 pub(super) struct InFlight {
     pub(super) pending: VecDeque<Pending>,
     pub(super) last_used: Instant,
     /// End of the pause that the broker requested (KIP-219).
     pub(super) paused_until: Option<Instant>,
-    /// True once a request other than the handshake has been answered.
+    /// True once the broker has responded to a request other than those of the handshake.
     pub(super) used: bool,
     pub(super) reauth: Reauthentication,
-    /// Requests held back until the login is renewed, in their order.
+    /// Requests that are held back, in order, until the login is renewed.
     pub(super) held: VecDeque<(Outgoing, Option<Pending>)>,
 }
 
 impl InFlight {
-    /// Removes the oldest request when its response has arrived.
+    /// Removes and returns the oldest request. Called when its response has arrived.
     pub(super) fn take_oldest(&mut self) -> Option<Pending> {
         let oldest = self.pending.pop_front()?;
         let remaining = oldest.expires.saturating_duration_since(Instant::now());
@@ -98,19 +99,20 @@ impl InFlight {
 pub(super) struct Shared {
     pub(super) address: String,
     pub(super) in_flight: Mutex<InFlight>,
-    /// Notified when a request is queued while none was in flight: its deadline must be watched.
+    /// Notified when a request is queued while no other is in flight, so that the reading task watches its deadline.
     pub(super) request_queued: Notify,
-    /// Set during a login: responses are small then.
+    /// Set during a login, because only small responses are accepted then.
     pub(super) logging_in: AtomicBool,
-    /// Notified when the last request in flight is answered.
+    /// Notified when the response to the last request in flight has arrived.
     pub(super) drained: Notify,
     pub(super) broken: Mutex<Option<Error>>,
-    /// Metrics, from the time when the connection is handed out.
+    /// Metrics of the connection; unset until the connection is handed out.
     pub(super) meter: OnceLock<ConnectionMeter>,
 }
 
 impl Shared {
-    /// Fails all requests in flight. Only the first error is kept.
+    /// Breaks the connection: fails all requests that are in flight or held back. If it is called again, the first
+    /// error is kept.
     pub(super) fn poison(&self, error: Error) {
         let first = {
             let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +139,7 @@ impl Shared {
         self.logging_in.load(Ordering::Acquire)
     }
 
-    /// Removes the oldest request when its response has arrived.
+    /// Removes and returns the oldest request. Called when its response has arrived.
     pub(super) fn take_oldest(&self) -> Option<Pending> {
         let mut in_flight = self.in_flight();
         let oldest = in_flight.take_oldest();
@@ -151,7 +153,7 @@ impl Shared {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time of the next check for a late response or an idle connection.
+    /// Returns the time at which the connection must next be checked for a late response or for idleness.
     pub(super) fn next_check(&self, idle: Option<Duration>) -> Option<Instant> {
         let in_flight = self.in_flight();
         match in_flight.pending.front() {
@@ -160,7 +162,8 @@ impl Shared {
         }
     }
 
-    /// Breaks the connection if the oldest request is past its deadline, or if no request was in flight for `idle`.
+    /// Marks the connection as broken if the oldest request is past its deadline, or if no request has been in flight
+    /// for `idle`.
     pub(super) fn check_deadlines(&self, idle: Option<Duration>) -> Option<Error> {
         let in_flight = self.in_flight();
         let error = match in_flight.pending.front() {
@@ -172,7 +175,7 @@ impl Shared {
             }
             _ => return None,
         };
-        // Set under the lock that requests are queued with, so that none can be queued in between.
+        // The error is set under the lock for queueing requests, so that no request can be queued in between.
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
         Some(error)
     }

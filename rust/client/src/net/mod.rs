@@ -1,6 +1,6 @@
-//! Connections to brokers: requests are sent in order, responses are matched by correlation id.
+//! Connections to brokers: requests are sent in order, and responses are matched by correlation id.
 //!
-//! Two tasks serve a socket: one writes, one reads. The first failure poisons the connection: all waiting callers get
+//! Each socket has a writing task and a reading task. The first failure poisons the connection: all waiting callers get
 //! the same error, and the owner opens a new connection.
 
 mod connect;
@@ -46,8 +46,8 @@ pub use shared_config::Setup;
 pub use timeouts::{CallerDeadline, RequestTimeout};
 use transport::Writer;
 
-/// Maximum pause that a broker may request: a faulty value must not stop a client for weeks. Kafka's own quotas request
-/// seconds.
+/// Maximum pause that is applied if a broker requests one, so that a faulty value does not stop a client for weeks.
+/// Kafka's own quotas request pauses of seconds.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// A connection with negotiated API versions.
@@ -80,7 +80,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects and starts the two tasks; API versions are not negotiated yet.
+    /// Connects and starts the two tasks, without negotiating API versions.
     async fn connect(target: &Target<'_>) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let (reader, writer) = target.open().await?;
@@ -120,7 +120,7 @@ impl Connection {
         })
     }
 
-    /// Returns host and port.
+    /// Returns the broker's address as `host:port`.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
@@ -139,7 +139,7 @@ impl Connection {
         self.shared.error()
     }
 
-    /// Returns true if the broker disconnected before it answered a request other than the handshake.
+    /// Returns true if the broker disconnected before it responded to a request other than those of the handshake.
     pub(crate) fn closed_before_first_response(&self) -> bool {
         !self.shared.in_flight().used && matches!(self.broken(), Some(Error::Connection { .. }))
     }
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Breaks the connection: all waiting callers get `error`.
+    /// Breaks the connection. All waiting callers receive `error`.
     pub fn poison(&self, error: Error) {
         self.shared.poison(error);
         for task in &self.tasks {
@@ -167,7 +167,7 @@ impl Connection {
         in_flight.pending.len() + in_flight.held.len()
     }
 
-    /// Records the pause in milliseconds that the broker requested in a response (KIP-219).
+    /// Records the pause in milliseconds that the broker has requested in a response (KIP-219).
     pub fn throttled(&self, api: &'static str, throttle_time_ms: i32) {
         if let Some(meter) = self.shared.meter.get() {
             let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(MAX_PAUSE);
@@ -180,11 +180,11 @@ impl Connection {
         in_flight.paused_until = in_flight.paused_until.max(Some(until));
     }
 
-    /// Waits until the pause that the broker requested is over. A broker does not read requests sent during the pause
-    /// (KIP-219), and they would time out.
+    /// Waits until the pause that the broker requested is over. During the pause, a broker does not read requests
+    /// (KIP-219), so that they would time out.
     ///
     /// # Errors
-    /// A timeout if the pause is longer than the caller can wait.
+    /// Fails with a timeout if the pause is longer than the caller's deadline allows.
     pub async fn unpaused(&self, deadline: CallerDeadline) -> Result<()> {
         loop {
             let until = self.shared.in_flight().paused_until;

@@ -1,8 +1,9 @@
 //! Detection of brokers older than Kafka 0.10.0, which do not support ApiVersions.
 //!
-//! On ApiVersions, Kafka 0.8 closes the connection and Kafka 0.9 never responds. A broker that is shutting down or
-//! slow, or a server other than a broker, may do the same. An old broker is recognised on one connection: it answers a
-//! request that every Kafka before 4.0 supports, and then not ApiVersions.
+//! After ApiVersions, Kafka 0.8 closes the connection and Kafka 0.9 never responds. A broker that is slow or shutting
+//! down, or a server other than a Kafka broker, may behave in the same way. An old broker is recognized because, on one
+//! connection, it responds to a request that every release before Kafka 4.0 supports, but not to the following
+//! ApiVersions request.
 
 use bytes::BytesMut;
 
@@ -13,24 +14,24 @@ use samsarrow_wire::releases::Release;
 use super::connect::Target;
 use super::transport::{Reader, Writer};
 
-/// Step in which response bodies are discarded.
+/// Size of the steps in which response bodies are discarded.
 const DISCARD_STEP: usize = 1 << 12;
 
-/// Returns the old release that does not answer ApiVersions; `None` if the broker is not old, or the release remains
-/// unknown.
+/// Returns the release of an old broker that does not support ApiVersions; `None` if the broker is not old or its
+/// release cannot be determined.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
     let mut connection = ProbeConnection::open(target).await?;
-    // A lookup of no topics: an empty response, no permissions needed, no side effects.
+    // A ListOffsets request without topics has an empty response, requires no permissions and has no side effects.
     connection.send(&ListOffsetsRequest { replica_id: -1, ..Default::default() }).await?;
     connection.read_response().await?;
     let versions = connection.send(&ApiVersionsRequest::default()).await?;
-    // Responses come in request order: a response to this request shows that ApiVersions was skipped.
+    // A broker responds in the order of the requests, so a response to this request shows that it skipped ApiVersions.
     let groups = connection.send(&ListGroupsRequest::default()).await;
     match connection.read_response().await {
         Some(id) if id == versions => None,
         Some(id) if Some(id) == groups => Some(Release::V0_9_0),
         Some(_) => None,
-        // Disconnected. ListGroups came with Kafka 0.9.
+        // The broker has disconnected. It is Kafka 0.9 if it supports ListGroups, and otherwise Kafka 0.8.
         None => {
             let mut connection = ProbeConnection::open(target).await?;
             connection.send(&ListGroupsRequest::default()).await?;
@@ -53,8 +54,8 @@ impl ProbeConnection<'_> {
         Some(ProbeConnection { reader, writer, client_id: &target.setup.options.client_id, last_id: 0 })
     }
 
-    /// Sends a request in version 0 and returns its correlation id. A client id is included: Kafka 0.9 disconnects if a
-    /// request of an API new in 0.9 has none.
+    /// Sends a request in version 0 and returns its correlation id. The request contains a client id, because Kafka 0.9
+    /// disconnects if a request of an API that is new in 0.9 has none.
     async fn send<R: Request>(&mut self, request: &R) -> Option<i32> {
         self.last_id += 1;
         let mut frame = frame::request_in_pieces(request, 0, self.last_id, Some(self.client_id)).ok()?;
@@ -62,8 +63,7 @@ impl ProbeConnection<'_> {
         Some(self.last_id)
     }
 
-    /// Returns the correlation id of the next response; `None` if the broker disconnects, or the data is not a
-    /// response.
+    /// Returns the correlation id of the next response; `None` if the broker disconnects or the data is not a response.
     async fn read_response(&mut self) -> Option<i32> {
         let mut start = [0; 8];
         self.reader.read_exact(&mut start).await.ok()?;

@@ -1,4 +1,4 @@
-//! The queue of frames and their waiting callers, and requests of a login, which are never held back.
+//! Queue of frames and the callers that wait for their responses, and requests of a login, which are never held back.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use crate::api_versions::cannot_be_sent;
 use crate::error::{Error, Result};
 
 impl Connection {
-    /// Queues a request of the handshake or login; the future resolves to the response frame.
+    /// Queues a request of the handshake or of a login. The future resolves to the response frame.
     pub(super) fn request_frame<R: Request>(
         &self,
         request: &R,
@@ -30,8 +30,8 @@ impl Connection {
         )
     }
 
-    /// Sends a request and waits up to the request timeout, on a connection that is not handed out yet or holds back
-    /// other requests for a login.
+    /// Sends a request and waits for the response up to the request timeout. Used while the connection is not handed
+    /// out yet, or while it holds back other requests during a login.
     pub(crate) async fn exchange<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
         let frame = self.request_frame(request, version)?.await?;
         let (response, _) = frame::decode_answer::<R>(version, frame).map_err(|e| {
@@ -54,7 +54,7 @@ impl Connection {
         Ok((Outgoing { frame, written: None }, pending))
     }
 
-    /// Queues a frame of a login together with its waiting caller, even while other requests are held back.
+    /// Queues a login frame together with its waiting caller, even while other requests are held back.
     pub(super) fn enqueue_unheld(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
         let mut in_flight = self.shared.in_flight();
         match self.broken() {

@@ -10,22 +10,22 @@ use super::read_frame::{FrameStart, body_timeout, read_error, read_rest};
 use super::transport::Reader;
 use crate::error::{Error, Result};
 
-/// Maximum frame size before a login has succeeded, equal to the brokers' own limit.
+/// Maximum frame size during a login, equal to the limit of brokers.
 pub(super) const LOGIN_LIMIT: usize = 512 * 1024;
 
-/// Returns the error text for a frame above [`LOGIN_LIMIT`].
+/// Returns the error text for a frame larger than [`LOGIN_LIMIT`].
 pub(super) fn login_response_too_large(size: usize) -> String {
     format!("a response of {size} bytes during a login, where the maximum is {LOGIN_LIMIT}: is this a Kafka broker?")
 }
 
 impl Shared {
-    /// Returns true if the next frame is a raw token.
+    /// Returns true if the next frame is expected to be a raw token.
     pub(super) fn expects_raw(&self) -> bool {
         self.in_flight().pending.front().is_some_and(|oldest| matches!(oldest.reply, Reply::Raw(_)))
     }
 }
 
-/// Reads a raw token for the oldest request.
+/// Reads a raw token, which is the response to the oldest request.
 pub(super) async fn read_raw(
     mut reader: Reader,
     (mut length, received): FrameStart,

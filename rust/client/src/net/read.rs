@@ -1,4 +1,4 @@
-//! The reading task: responses are read as whole frames, or streamed by the caller.
+//! The reading task of a connection. It reads responses as whole frames, or lets the caller read the body.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usi
     }
 }
 
-/// Waits until a response begins. Fails when the oldest request is past its deadline or the connection is idle. Neither
-/// interrupts a frame that has begun to arrive, and a connection that waits for a response is not idle.
+/// Waits until a response begins. Fails if the oldest request is past its deadline or the connection is idle. A frame
+/// that has begun to arrive is not interrupted by these checks, and a connection that waits for a response is not idle.
 async fn wait_for_response(reader: &mut Reader, shared: &Shared, idle: Option<Duration>) -> Result<FrameStart> {
     let address = &shared.address;
     let mut length = [0; 4];
@@ -55,7 +55,7 @@ async fn wait_for_response(reader: &mut Reader, shared: &Shared, idle: Option<Du
     }
 }
 
-/// Reads one response for the oldest request, or hands the socket to the caller that streams it.
+/// Reads the response to the oldest request, or hands the socket to the caller that reads the response body itself.
 async fn read_response(
     mut reader: Reader,
     (mut length, received): FrameStart,
@@ -70,7 +70,8 @@ async fn read_response(
     let head = async {
         let rest = length.get_mut(received..).unwrap_or_default();
         reader.read_exact(rest).await.map_err(|e| read_error(address, &e))?;
-        // The length is checked first, so that a server that does not speak Kafka cannot make the client read more.
+        // The length is checked first, so that a server that does not speak Kafka cannot make the client wait for more
+        // bytes.
         let size = frame_size(length, limit, shared.is_logging_in())
             .map_err(|reason| Error::protocol(address.clone(), reason))?;
         let mut id = [0; 4];
@@ -114,7 +115,7 @@ async fn read_response(
                 tracing::debug!(address, api = pending.api, "a response arrived after its caller had stopped waiting");
                 body.discard().await?;
             }
-            // A caller that drops the body early has already poisoned the connection with its error.
+            // If the caller drops the body early, it has already poisoned the connection with its error.
             returned
                 .await
                 .map_err(|_| Error::connection(address.clone(), "a response was dropped before it was read completely"))
@@ -122,7 +123,7 @@ async fn read_response(
     }
 }
 
-/// Returns the length of a frame, or the reason why it is invalid.
+/// Returns the length of a frame, or the reason for rejecting it.
 fn frame_size(bytes: [u8; 4], limit: usize, is_logging_in: bool) -> std::result::Result<usize, String> {
     match &bytes {
         b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),

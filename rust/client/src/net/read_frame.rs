@@ -1,4 +1,4 @@
-//! Reads of response bytes from the socket, and their errors.
+//! Reads of response bytes from the socket, and the errors of these reads.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use super::timeouts::RequestTimeout;
 use super::transport::Reader;
 use crate::error::{Error, Result};
 
-/// A frame is read in steps of this size, so that memory grows with the received bytes and not with the claimed length.
+/// Size of the steps in which a frame is read, so that memory grows with the bytes received and not with the length
+/// that the frame claims.
 pub(super) const READ_STEP: usize = 1 << 20;
 
 pub(super) const CLOSED: &str = "the broker closed the connection";
 
-/// The first bytes of a response: the length field as far as received, and the number of bytes received.
+/// The start of a response: the length field, possibly incomplete, and the number of its bytes received so far.
 pub(super) type FrameStart = ([u8; 4], usize);
 
 pub(super) fn body_timeout(address: &str, limit: Duration) -> Error {
@@ -28,7 +29,8 @@ pub(super) fn read_error(address: &str, e: &std::io::Error) -> Error {
     }
 }
 
-/// Reads the rest of a frame. The limit is per step: a large response over a slow connection may take longer in total.
+/// Reads the rest of a frame. The time limit applies to each step, because a large response over a slow connection may
+/// take longer in total.
 pub(super) async fn read_rest(
     reader: &mut Reader,
     address: &str,
@@ -45,7 +47,7 @@ pub(super) async fn read_rest(
     Ok(())
 }
 
-/// Reads the available bytes into the spare capacity of `into`: at least one, at most `max`.
+/// Reads the available bytes into the spare capacity of `into`: at least one byte, at most `max` bytes.
 pub(super) async fn read_some(reader: &mut Reader, address: &str, into: &mut BytesMut, max: usize) -> Result<()> {
     if reader.read_some(into, max).await.map_err(|e| read_error(address, &e))? == 0 {
         return Err(Error::connection(address, "the broker closed the connection in the middle of a response"));

@@ -1,4 +1,4 @@
-//! Schedule of session renewals (KIP-368), and the decision whether requests may be sent.
+//! Schedule of session renewals (KIP-368), and the decision whether requests are sent or held back.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use tokio::time::Instant;
 
 use crate::security::sasl::Session;
 
-/// Range of the session lifetime in which it is renewed: 85 to 95 %, as in Java's client.
+/// Start and width of the range in which a session is renewed: after 85 to 95 % of its lifetime, like in Java's client.
 const EARLIEST: f64 = 0.85;
 const JITTER: f64 = 0.1;
-/// Margin for responses slower than the slowest so far, and for the time that a request needs to reach the broker.
+/// Margin for responses that are slower than the slowest so far, and for the time that a request takes to reach the
+/// broker.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Delay before a renewal that could not begin is tried again.
+/// Delay before the next attempt if a renewal could not begin.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Times of a session with a limited lifetime.
@@ -39,20 +40,21 @@ impl SessionLifetime {
         }
     }
 
-    /// Returns the time of the renewal, given the longest response time: requests in flight are then answered before
-    /// the session ends.
+    /// Returns the time of the renewal. It is early enough that requests in flight get their responses before the
+    /// session ends, if they take at most `max_latency`.
     fn due(&self, max_latency: Duration) -> Instant {
         let before = self.ends.checked_sub(max_latency + self.margin).unwrap_or(self.earliest);
         self.due.min(before.max(self.earliest))
     }
 }
 
-/// State of the session and its renewal: requests are sent, or held back until the login has completed.
+/// State of the session and its renewal, which determines whether requests are sent or held back until the login has
+/// completed.
 #[derive(Default)]
 pub(super) struct Reauthentication {
     lifetime: Option<SessionLifetime>,
     renewing: bool,
-    /// True while the login waits for requests in flight or is being sent.
+    /// True while requests are held back, because the login waits for requests in flight or is being sent.
     holding: bool,
     /// Longest response time in this session.
     max_latency: Duration,
@@ -65,25 +67,25 @@ impl Reauthentication {
         (self.lifetime, self.renewing, self.holding, self.max_latency) = (lifetime, false, false, Duration::ZERO);
     }
 
-    /// Returns true once when a login is due.
+    /// Returns true if a login is due, but only once per renewal.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         let due = !self.renewing && self.lifetime.is_some_and(|lifetime| now >= lifetime.due(self.max_latency));
         self.renewing |= due;
         due
     }
 
-    /// Returns the start of the session, if its lifetime is limited.
+    /// Returns the start of the session; `None` if its lifetime is not limited.
     pub(super) fn session_start(&self) -> Option<Instant> {
         self.lifetime.map(|lifetime| lifetime.session_start)
     }
 
-    /// Holds requests back until the login has completed.
+    /// Holds back requests until the login has completed.
     pub(super) fn hold_requests(&mut self) {
         self.holding = true;
     }
 
-    /// Returns true if requests must be held back. A request sent just before the end of a session would reach the
-    /// broker after it.
+    /// Returns true if requests must be held back. This also applies just before the session ends, because a request
+    /// sent then would reach the broker too late.
     pub(super) fn must_hold(&self, now: Instant) -> bool {
         self.holding || self.renewing && self.lifetime.is_some_and(|lifetime| now + lifetime.margin >= lifetime.ends)
     }
@@ -92,7 +94,7 @@ impl Reauthentication {
         self.max_latency = self.max_latency.max(time);
     }
 
-    /// Schedules another attempt after a renewal could not begin. Returns false if the session ends before that.
+    /// Schedules another attempt after a renewal could not begin. Returns false if the session has already ended.
     pub(super) fn postpone(&mut self, now: Instant) -> bool {
         self.renewing = false;
         let Some(lifetime) = self.lifetime.as_mut().filter(|lifetime| now < lifetime.ends) else { return false };
@@ -126,7 +128,7 @@ mod tests {
         let lifetime = SessionLifetime::new(Instant::now(), Duration::from_secs(3));
         let at = |max_latency| (lifetime.due(Duration::from_millis(max_latency)) - lifetime.session_start).as_millis();
         assert!((2550..=2850).contains(&at(0)));
-        // A Fetch that waits at the broker for a second is answered 100 ms before the end.
+        // A Fetch that waits at the broker for a second gets its response 100 ms before the session ends.
         assert_eq!(at(1000), 1900);
         assert_eq!(at(1400), 1500);
         assert_eq!(at(600_000), 1500, "never before half of it");

@@ -1,4 +1,4 @@
-//! Requests of callers: queued, or held back while a login is due.
+//! Requests of callers, which are queued or, while a login is due, held back.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,8 @@ use super::{CallerDeadline, Connection, FrameBody, RequestTimeout};
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
-/// Size from which a response takes milliseconds to decode: timers and other connections do not wait for it.
+/// Size from which a response takes milliseconds to decode. It is then decoded on another thread, so that timers and
+/// other connections are not delayed.
 const LARGE_RESPONSE: usize = 1 << 20;
 
 impl Connection {
@@ -28,11 +29,12 @@ impl Connection {
         self.enqueue(outgoing, Some(pending))
     }
 
-    /// Queues a frame together with its waiting caller in one step: responses come in the order of frames, so both
-    /// queues must agree under concurrent callers. Starts the login if it is due, and holds the request back behind it.
+    /// Queues a frame together with its waiting caller in one step. Responses arrive in the order of the frames, so
+    /// both queues must have the same order even if callers are concurrent. Starts the login if it is due, and may hold
+    /// the request back until the login has completed.
     fn enqueue(self: &Arc<Self>, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
         let mut in_flight = self.shared.in_flight();
-        // Checked under the lock with which `poison` empties the queue: no waiting caller is left behind.
+        // This check holds the lock under which `poison` empties the queue, so that no waiting caller is left behind.
         if let Some(error) = self.broken() {
             return Err(error);
         }
@@ -48,8 +50,8 @@ impl Connection {
         self.push(&mut in_flight, outgoing, pending)
     }
 
-    /// Queues a request and returns immediately; the future resolves to the decoded response, or to an error once the
-    /// caller's deadline has passed. If the broker takes longer than `limit`, the connection is closed.
+    /// Queues a request and returns immediately. The future resolves to the decoded response, or to an error after the
+    /// caller's deadline. If the broker takes longer than `limit`, the connection is closed.
     pub fn request<R: Request>(
         self: &Arc<Self>,
         request: &R,
@@ -87,8 +89,8 @@ impl Connection {
         })
     }
 
-    /// Queues a request; the caller reads the response from the socket as it arrives: see [`FrameBody`]. Other
-    /// responses on this connection wait until it is read completely.
+    /// Queues a request whose response body the caller reads from the socket as it arrives; see [`FrameBody`]. Other
+    /// responses on this connection must wait until the body is read completely.
     pub fn request_body<R: Request>(
         self: &Arc<Self>,
         request: &R,
@@ -118,8 +120,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request without a response (Produce with acks=0) and waits until the socket has accepted it: otherwise
-    /// such requests would accumulate without bound at a slow broker.
+    /// Sends a request without a response (Produce with acks=0). Waits until the socket has accepted the request,
+    /// because otherwise requests to a slow broker would accumulate without bound.
     pub async fn request_without_answer<R: Request>(
         self: &Arc<Self>,
         request: &R,

@@ -1,4 +1,4 @@
-//! The connection as the transport of a SASL login: requests and raw tokens.
+//! The connection as the transport of a SASL login, which consists of requests and raw tokens.
 
 use bytes::Bytes;
 use samsarrow_wire::frame;

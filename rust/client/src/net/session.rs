@@ -1,8 +1,8 @@
 //! Re-authentication (KIP-368): the client logs in again on the same connection before its session ends.
 //!
 //! The first request after the due time starts the login, so that idle connections stay idle. Tokens and tickets are
-//! obtained while requests are still sent. Requests are then held back, the broker answers those in flight, the login
-//! is sent, and the held requests follow in their order.
+//! obtained while requests are still sent. After that, requests are held back until the broker has responded to the
+//! requests in flight and the login has completed. The held requests are then sent in order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use super::Connection;
 use super::in_flight::{InFlight, Pending};
 use crate::error::{Error, Result};
 
-/// Kafka accepts one login per second on a connection.
+/// Minimum time between logins, because Kafka accepts only one login per second on a connection.
 const MIN_LOGIN_INTERVAL: Duration = Duration::from_millis(1050);
 
 impl Connection {
-    /// Renews the session, or closes the connection.
+    /// Renews the session, or closes the connection if the renewal fails.
     pub(super) async fn renew(self: Arc<Self>) {
         if let Err(error) = self.try_renew().await {
             tracing::warn!(address = self.address(), %error, "the login could not be renewed: the connection is closed");
@@ -66,7 +66,7 @@ impl Connection {
         let session = outcome?;
         self.shared.logging_in.store(false, Ordering::Release);
         tracing::debug!(address = self.address(), lifetime = ?session.lifetime, "logged in again");
-        // Under one lock: no new request may overtake the held ones.
+        // The lock is held until the held requests are queued, so that no new request is sent before them.
         let mut in_flight = self.shared.in_flight();
         in_flight.reauth.session_started(session);
         self.flush(&mut in_flight)
@@ -85,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// Sends the held requests whose callers still wait.
+    /// Sends the held requests, except those whose callers no longer wait.
     fn flush(&self, in_flight: &mut InFlight) -> Result<()> {
         for (outgoing, pending) in std::mem::take(&mut in_flight.held) {
             match pending {
@@ -101,8 +101,8 @@ impl Connection {
     }
 }
 
-/// Converts the error for another principal to a connection error: a connection keeps its principal, so a new
-/// connection may succeed with the same credentials.
+/// Converts the error about a changed principal to a connection error. The principal of a connection cannot change, but
+/// a new connection may succeed with the same credentials.
 fn principal_change(error: Error) -> Error {
     match error {
         Error::Authentication { address, reason, .. } if reason.contains("Cannot change principals") => {

@@ -9,29 +9,30 @@ use crate::config::CommonOptions;
 use crate::error::Result;
 use crate::security::Security;
 
-/// A client's options, and the security objects built from them once for all connections.
+/// Options of a client, and the security objects that are created from them once and used for all connections.
 #[derive(Debug)]
 pub struct Setup {
     /// Options as configured.
     pub options: CommonOptions,
     /// TLS and login.
     pub(crate) security: Security,
-    /// Releases of brokers that do not support ApiVersions.
+    /// Kafka releases of brokers that do not support ApiVersions.
     pub(super) old_brokers: OldBrokers,
 }
 
 impl Setup {
-    /// Reads certificates and keys; opens no connection.
+    /// Reads certificates and keys, without opening a connection.
     ///
     /// # Errors
-    /// A store or key cannot be read, or credentials are missing.
+    /// Fails if a store or key cannot be read, or if credentials are missing.
     pub fn new(options: CommonOptions) -> Result<Self> {
         let security = Security::new(&options.security)?;
         Ok(Self { options, security, old_brokers: OldBrokers::default() })
     }
 }
 
-/// Releases of brokers that do not support ApiVersions, by address, so that new connections need not probe them again.
+/// Kafka releases of brokers that do not support ApiVersions, by address. New connections to these brokers need not
+/// probe them again.
 #[derive(Debug, Default)]
 pub(super) struct OldBrokers(Mutex<HashMap<String, Release>>);
 

@@ -1,4 +1,4 @@
-//! A response that its caller reads from the socket.
+//! Response body that the caller reads from the socket.
 
 use bytes::BytesMut;
 use tokio::time::timeout;
@@ -7,7 +7,7 @@ use super::in_flight::FrameBody;
 use super::read_frame::{body_timeout, read_some};
 use crate::error::{Error, Result};
 
-/// Step in which an abandoned response is discarded.
+/// Size of the steps in which an abandoned response is discarded.
 const DISCARD_STEP: usize = 1 << 16;
 
 impl std::fmt::Debug for FrameBody {
@@ -17,7 +17,7 @@ impl std::fmt::Debug for FrameBody {
 }
 
 impl FrameBody {
-    /// Reads and discards the rest.
+    /// Reads and discards the rest of the body.
     pub(super) async fn discard(mut self) -> Result<()> {
         let mut scratch = BytesMut::with_capacity(DISCARD_STEP);
         while self.remaining > 0 {
@@ -27,7 +27,7 @@ impl FrameBody {
         Ok(())
     }
 
-    /// Returns host and port.
+    /// Returns the broker's address as `host:port`.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
@@ -37,10 +37,11 @@ impl FrameBody {
         self.remaining
     }
 
-    /// Reads the available bytes into the spare capacity of `into`: at most `max`, and at least one unless all is read.
+    /// Reads the available bytes into the spare capacity of `into`: at most `max` bytes, and at least one byte unless
+    /// the body is already read completely.
     ///
     /// # Errors
-    /// The connection failed, or no bytes arrived within the request timeout.
+    /// Fails if the connection breaks, or if no bytes arrive within the request timeout.
     pub async fn read(&mut self, into: &mut BytesMut, max: usize) -> Result<()> {
         let before = into.len();
         let max = max.min(self.remaining);

@@ -1,14 +1,14 @@
-//! Two time limits: the caller's deadline, and the broker's time to respond.
+//! The two time limits of a request: the caller's deadline, and the broker's time to respond.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Upper bound of a time limit, used where a duration exceeds the range of the clock.
+/// Upper bound of time limits, used if a duration exceeds the range of the clock.
 const MAX_TIME: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// Deadline of a caller for a response. When it has passed the caller gets a timeout, and a late response is discarded;
-/// other requests on the connection are not affected.
+/// Time until which a caller waits for a response. After that, the caller receives a timeout error and a late response
+/// is discarded. Other requests on the connection are not affected.
 #[derive(Debug, Clone, Copy)]
 pub struct CallerDeadline {
     whole: Duration,
@@ -17,7 +17,7 @@ pub struct CallerDeadline {
 }
 
 impl CallerDeadline {
-    /// Returns a deadline for obtaining a connection only: once the request is sent, the caller waits up to the request
+    /// Returns a deadline that applies only until the request is sent. After that, the caller waits up to the request
     /// timeout, because it must learn the result.
     pub fn to_send(time: Duration) -> Self {
         Self { only_to_send: true, ..Self::from(time) }
@@ -28,17 +28,17 @@ impl CallerDeadline {
         (!self.only_to_send).then_some(self.until)
     }
 
-    /// Returns the duration granted initially.
+    /// Returns the duration that the caller originally allowed.
     pub fn whole(&self) -> Duration {
         self.whole
     }
 
-    /// Returns the time at which it passes.
+    /// Returns the time of the deadline.
     pub fn until(&self) -> Instant {
         self.until
     }
 
-    /// Returns the remaining time.
+    /// Returns the time left until the deadline.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
@@ -50,13 +50,13 @@ impl From<Duration> for CallerDeadline {
     }
 }
 
-/// Time in which a broker must answer a request. When it has passed the connection is closed: responses come in order,
-/// so those to later requests are blocked as well.
+/// Time within which a broker must respond to a request. If it does not, the connection is closed, because responses
+/// arrive in order and the responses to later requests are blocked as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestTimeout(pub Duration);
 
 impl RequestTimeout {
-    /// Returns the deadline for a request that is sent now.
+    /// Returns the time by which the broker must respond if the request is sent now.
     pub(super) fn end(self) -> Instant {
         deadline_after(self.0)
     }

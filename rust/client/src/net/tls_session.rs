@@ -1,31 +1,31 @@
-//! A TLS session without its socket: received bytes, decrypted bytes, and bytes to send.
+//! A TLS session without its socket: buffers for received bytes, decrypted bytes and bytes to send.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, WriteTraffic};
 
-/// Initial size of the receive buffer: one record of maximum size (RFC 8446 §5.2, RFC 5246 §6.2.3).
+/// Initial size of the receive buffer, which fits one record of the maximum size (RFC 8446 §5.2, RFC 5246 §6.2.3).
 const INITIAL_CAPACITY: usize = 5 + (1 << 14) + 2048;
-/// Size to which the receive buffer grows while each read fills it.
+/// Maximum size of the receive buffer. The buffer grows up to this size as long as reads fill it.
 const MAX_CAPACITY: usize = 1 << 18;
 /// Maximum payload of a record.
 pub(super) const MAX_PAYLOAD: usize = 1 << 14;
-/// Maximum overhead of a record over its payload.
+/// Maximum number of bytes by which a record is larger than its payload.
 pub(super) const MAX_OVERHEAD: usize = 64;
 
-/// State shared by the reader and the writer of a connection.
+/// TLS state shared by the reader and the writer of a connection.
 pub(super) struct Session {
     connection: UnbufferedClientConnection,
-    /// Receive buffer: bytes from `start` to `end` were received and not processed yet.
+    /// Receive buffer. The bytes from `start` to `end` are received but not processed yet.
     incoming: Vec<u8>,
     start: usize,
     end: usize,
     /// Decrypted bytes that did not fit into the reader's buffer.
     plain: Vec<u8>,
-    /// Number of bytes of `plain` already returned.
+    /// Number of bytes of `plain` that were already returned.
     returned: usize,
-    /// Bytes to send before anything else.
+    /// Bytes that must be sent before any other bytes.
     pub(super) out: Vec<u8>,
-    /// True while a record may be partly sent: no other bytes may be sent in between.
+    /// True while a record may be sent only in part, so that no other bytes may be sent in between.
     pub(super) writing: bool,
     /// Error that ended the session.
     pub(super) failed: Option<rustls::Error>,
@@ -33,7 +33,7 @@ pub(super) struct Session {
 
 /// Result of [`Session::read`].
 pub(super) enum Step {
-    /// Bytes were returned: all that were received, or as many as requested.
+    /// This number of bytes was returned: all bytes received, or as many as requested.
     Read(usize),
     /// More bytes must be received.
     Blocked,
@@ -56,8 +56,8 @@ impl Session {
         }
     }
 
-    /// Returns the free part of the receive buffer. Moves unprocessed bytes to the front: after all complete records
-    /// were processed that is less than one record.
+    /// Returns the free part of the receive buffer. Unprocessed bytes are moved to the front first. They are less than
+    /// one record, because complete records have been processed before.
     pub(super) fn free_space(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.incoming.copy_within(self.start..self.end, 0);
@@ -70,16 +70,16 @@ impl Session {
         self.incoming.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Adds `count` bytes written into the free part.
+    /// Records that `count` bytes were written into the free part.
     pub(super) fn filled(&mut self, count: usize) {
         self.end = self.end.saturating_add(count).min(self.incoming.len());
-        // The read filled the buffer, so more bytes are probably waiting in the socket.
+        // If the read filled the buffer, more bytes are probably waiting in the socket.
         if self.end == self.incoming.len() && self.end < MAX_CAPACITY {
             self.incoming.resize((self.end * 4).min(MAX_CAPACITY), 0);
         }
     }
 
-    /// Advances the handshake with the received bytes; returns true when it is complete.
+    /// Processes the received bytes of the handshake. Returns true when the handshake is complete.
     pub(super) fn drive_handshake(&mut self) -> Result<bool, rustls::Error> {
         loop {
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Decrypts received records into `put`, up to `max` bytes. Keeps the excess for the next call.
+    /// Decrypts received records and passes up to `max` bytes to `put`. Further bytes are kept for the next call.
     pub(super) fn read(&mut self, max: usize, put: &mut dyn FnMut(&[u8])) -> Result<Step, rustls::Error> {
         let mut read = 0;
         if self.returned < self.plain.len() {
@@ -164,12 +164,12 @@ impl Session {
         Ok(Step::Read(read))
     }
 
-    /// Returns the error of a failed session, instead of letting rustls process the same bytes again.
+    /// Returns the error of a failed session, so that rustls does not process the same bytes again.
     fn check_usable(&self) -> Result<(), rustls::Error> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Calls `write` once rustls may send; keeps data received in the meantime for the reader.
+    /// Calls `write` when rustls is ready to send. Data received before that is kept for the reader.
     pub(super) fn with_traffic<T>(
         &mut self,
         mut write: impl FnMut(WriteTraffic<'_, rustls::client::ClientConnectionData>) -> T,
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Appends `plain`, encrypted, to `sealed`.
+    /// Encrypts `plain` and appends it to `sealed`.
     pub(super) fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<(), rustls::Error> {
         let start = sealed.len();
         let mut capacity = plain.len() + plain.len().div_ceil(MAX_PAYLOAD) * MAX_OVERHEAD;
@@ -212,7 +212,7 @@ impl Session {
             match self.with_traffic(|mut traffic| traffic.encrypt(plain, into))? {
                 Ok(written) => {
                     sealed.truncate(start + written);
-                    // A key update may have been needed: it is sent first (RFC 8446 §4.6.3).
+                    // If rustls has queued a key update, it must be sent first (RFC 8446 §4.6.3).
                     if self.connection.wants_write() {
                         self.with_traffic(|_| ())?;
                     }
@@ -229,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Encodes a pending alert into `out`, without processing further input.
+    /// Encodes pending alerts into `out`, without returning received data.
     pub(super) fn encode_alert(&mut self) {
         while self.connection.wants_write() {
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
@@ -246,7 +246,7 @@ impl Session {
     }
 }
 
-/// Records the error that ended a session.
+/// Stores the error if it ended the session.
 fn record_failure<T>(failed: &mut Option<rustls::Error>, state: Result<T, rustls::Error>) -> Result<T, rustls::Error> {
     if let Err(error) = &state {
         *failed = Some(error.clone());

@@ -1,9 +1,9 @@
 //! TLS over one socket.
 //!
-//! rustls' buffered reader requests 4 KiB at a time from a socket: four to five calls per record. Here one call reads
-//! many records, and their payload is decrypted straight into the caller's buffer. Reader and writer share one session:
-//! rustls refers to incomplete handshake messages by their position in the receive buffer, so every call to rustls
-//! needs that buffer.
+//! rustls' buffered reader reads 4 KiB at a time from the socket, which takes four to five system calls per record.
+//! Here, one call reads many records, and their payload is decrypted directly into the caller's buffer. Reader and
+//! writer share one session, because every call to rustls needs the receive buffer: rustls refers to incomplete
+//! handshake messages by their position in it.
 
 use std::io;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use super::tls_session::{MAX_OVERHEAD, MAX_PAYLOAD, Session, Step};
 use crate::error::Error;
 use crate::security::tls::tls_errors;
 
-/// Number of bytes encrypted per write to the socket.
+/// Approximate number of bytes that are encrypted for one write to the socket.
 const WRITE_STEP: usize = 8 * MAX_PAYLOAD;
 
 /// Reason for a failed handshake.
@@ -31,17 +31,17 @@ const WRITE_STEP: usize = 8 * MAX_PAYLOAD;
 pub(super) enum HandshakeFailure {
     /// The socket failed.
     Io(io::Error),
-    /// The peer closed the connection.
+    /// The peer has closed the connection.
     Closed {
-        /// True if the peer had sent any bytes.
+        /// True if the peer had sent any bytes before.
         received_data: bool,
     },
-    /// The handshake was not acceptable: the error, the first bytes received, and true if the client has a certificate.
+    /// rustls rejected the handshake: the error, the first bytes received, and true if the client has a certificate.
     Tls(rustls::Error, Vec<u8>, bool),
 }
 
 impl HandshakeFailure {
-    /// Returns true if the peer sent any bytes.
+    /// Returns true if the peer is known to have sent bytes.
     pub(super) fn received_data(&self) -> bool {
         match self {
             Self::Io(_) => false,
@@ -57,7 +57,7 @@ impl From<io::Error> for HandshakeFailure {
     }
 }
 
-/// Performs the TLS handshake and returns both halves of the connection.
+/// Performs the TLS handshake, and returns the reading and the writing half of the connection.
 pub(super) async fn handshake(
     address: &str,
     mut stream: TcpStream,
@@ -74,7 +74,7 @@ pub(super) async fn handshake(
         if !session.out.is_empty() {
             let out = std::mem::take(&mut session.out);
             let written = stream.write_all(&out).await;
-            // If the peer has closed the connection, its alert may still be readable.
+            // If the peer has closed the connection, the write fails, but the peer's alert may still be readable.
             if state.is_ok() && !matches!(&written, Err(e) if e.kind() == io::ErrorKind::BrokenPipe) {
                 written?;
             }
@@ -106,7 +106,7 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The peer of a session.
+/// The peer of a session, for error messages.
 #[derive(Clone)]
 struct Peer {
     address: String,
@@ -115,8 +115,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// Returns the error to report. In TLS 1.3 a broker verifies the client's certificate after the client has
-    /// completed the handshake, so its alert arrives with the first response.
+    /// Returns the error to report. In TLS 1.3, a broker verifies the client's certificate only after the client has
+    /// completed the handshake, so the broker's alert arrives instead of the first response.
     fn error(&self, error: rustls::Error) -> io::Error {
         match &error {
             rustls::Error::AlertReceived(alert) if tls_errors::is_client_rejected(&error) => {
@@ -135,8 +135,8 @@ pub(super) struct TlsReader {
 }
 
 impl TlsReader {
-    /// Reads the available bytes, up to `max`; returns 0 at the end. Cancel-safe: no bytes are lost if the future is
-    /// dropped.
+    /// Reads the available bytes and passes at most `max` to `put`. Returns 0 at the end of the stream. Cancel-safe: no
+    /// bytes are lost if the future is dropped.
     pub(super) async fn read(&mut self, max: usize, mut put: impl FnMut(&[u8])) -> io::Result<usize> {
         std::future::poll_fn(|cx| self.poll(cx, max, &mut put)).await
     }
@@ -151,7 +151,8 @@ impl TlsReader {
                 Err(error) => {
                     session.encode_alert();
                     if !session.writing && !session.out.is_empty() {
-                        // Best effort: helps to diagnose the failure at the broker.
+                        // The alert helps to diagnose the failure at the broker. It is not sent if the socket would
+                        // block.
                         let _ = self.socket.as_ref().try_write(&session.out);
                     }
                     return Poll::Ready(Err(self.peer.error(error)));
@@ -173,7 +174,7 @@ pub(super) struct TlsWriter {
     socket: OwnedWriteHalf,
     session: Arc<Mutex<Session>>,
     peer: Peer,
-    /// Buffer that joins small parts of a frame into one record.
+    /// Buffer that joins small chunks of a frame, so that they form one record.
     piece: Vec<u8>,
     sealed: Vec<u8>,
 }
@@ -190,7 +191,7 @@ impl TlsWriter {
         Ok(())
     }
 
-    /// Returns the reason for a failed write: a peer that closes a connection has often sent an alert before, which can
+    /// Returns the reason for a failed write. A peer that closes a connection has often sent an alert before, which can
     /// still be read.
     fn write_error(&self, error: io::Error) -> io::Error {
         let mut session = lock(&self.session);
@@ -204,7 +205,7 @@ impl TlsWriter {
         session.failed.clone().map_or(error, |failed| self.peer.error(failed))
     }
 
-    /// Encrypts the next part of the frame. Large parts are encrypted in place, without a copy.
+    /// Encrypts the next bytes of the frame into `sealed`. Large chunks are encrypted without a copy.
     fn seal(&mut self, frame: &mut Frame) -> Result<(), rustls::Error> {
         let mut session = lock(&self.session);
         while self.sealed.len() < WRITE_STEP && frame.has_remaining() {

@@ -17,7 +17,7 @@ use crate::net::transport::{Reader, Writer};
 
 const TIME: Duration = Duration::from_secs(60);
 
-/// Returns a server's and a client's end of a TLS connection.
+/// Returns the server's end and the client's reader and writer of a TLS connection.
 async fn connect(version: &'static rustls::SupportedProtocolVersion) -> (TlsStream<TcpStream>, Reader, Writer) {
     let key = KeyPair::generate().unwrap();
     let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -45,7 +45,7 @@ async fn connect(version: &'static rustls::SupportedProtocolVersion) -> (TlsStre
     (server.unwrap(), Reader::Tls(reader), Writer::Tls(writer))
 }
 
-/// Returns a frame with records of these sizes, and its bytes.
+/// Returns a frame whose partitions have records of these sizes, and the bytes of the frame.
 fn frame_of(sizes: &[usize]) -> (Frame, Bytes) {
     let partition = |(index, &size): (usize, &usize)| {
         let records: Vec<u8> = (0..size).map(|at| u8::try_from((at * 31 + index) % 251).unwrap()).collect();
@@ -99,7 +99,7 @@ async fn echoes_frames_of_all_sizes_and_read_steps() {
             assert!(received == expected, "{} bytes", expected.len());
         }
         drop(writer);
-        // The writer sent close_notify, else the server would report an unexpected end.
+        // This succeeds because the writer sent close_notify. Otherwise, the server would report an unexpected end.
         timeout(TIME, echo).await.unwrap().unwrap();
     }
 }

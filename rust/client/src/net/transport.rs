@@ -26,14 +26,15 @@ pub(super) enum Writer {
     Tls(TlsWriter),
 }
 
-/// Splits a plaintext socket into its halves.
+/// Splits a plaintext socket into a reader and a writer.
 pub(super) fn plain(stream: TcpStream) -> (Reader, Writer) {
     let (reader, writer) = stream.into_split();
     (Reader::Plain(reader), Writer::Plain(writer))
 }
 
 impl Reader {
-    /// Reads the available bytes; returns 0 at the end. Cancel-safe: no bytes are lost if the future is dropped.
+    /// Reads the available bytes. Returns 0 at the end of the stream. Cancel-safe: no bytes are lost if the future is
+    /// dropped.
     pub(super) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(into).await,
@@ -62,7 +63,8 @@ impl Reader {
         }
     }
 
-    /// Reads the available bytes into the spare capacity of `into`, up to `max`; returns 0 at the end.
+    /// Reads the available bytes into the spare capacity of `into`, at most `max` bytes. Returns 0 at the end of the
+    /// stream.
     pub(super) async fn read_some(&mut self, into: &mut BytesMut, max: usize) -> io::Result<usize> {
         let step = max.min(into.capacity() - into.len());
         match self {
