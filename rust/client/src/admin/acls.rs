@@ -31,7 +31,7 @@ macro_rules! codes {
         }
 
         impl $type {
-            /// Returns the value with this code; `Unknown` if it is newer than this client.
+            /// Returns the value with this protocol code; `Unknown` if the code is newer than this client.
             pub fn of(code: i8) -> Self {
                 match code {
                     $($code => Self::$variant,)*
@@ -66,7 +66,7 @@ codes! {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Topic = 2 "TOPIC", Group = 3 "GROUP", Cluster = 4 "CLUSTER",
         TransactionalId = 5 "TRANSACTIONAL_ID", DelegationToken = 6 "DELEGATION_TOKEN", User = 7 "USER",
     }
-    /// Comparison of a resource name pattern with resource names.
+    /// Rule by which a resource name in an ACL or filter is compared with resource names.
     PatternType {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Match = 2 "MATCH", Literal = 3 "LITERAL", Prefixed = 4 "PREFIXED",
     }
@@ -78,7 +78,7 @@ codes! {
         IdempotentWrite = 12 "IDEMPOTENT_WRITE", CreateTokens = 13 "CREATE_TOKENS",
         DescribeTokens = 14 "DESCRIBE_TOKENS", TwoPhaseCommit = 15 "TWO_PHASE_COMMIT",
     }
-    /// Permission of an ACL.
+    /// Permission of an ACL: to allow or deny the operation.
     AclPermission {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Deny = 2 "DENY", Allow = 3 "ALLOW",
     }
@@ -89,13 +89,13 @@ codes! {
 pub struct AclBinding {
     /// Type of the resource.
     pub resource_type: ResourceType,
-    /// Name of the resource, `*` for all, or a prefix.
+    /// Resource name, a prefix of resource names, or `*` for all resources.
     pub resource_name: String,
-    /// Interpretation of the name: literal or prefixed.
+    /// Interpretation of the resource name: literal or prefixed.
     pub pattern_type: PatternType,
     /// Principal, such as `User:alice`, or `User:*` for all users.
     pub principal: String,
-    /// Host address, or `*` for all.
+    /// Host address, or `*` for all hosts.
     pub host: String,
     /// Operation.
     pub operation: AclOperation,
@@ -103,14 +103,14 @@ pub struct AclBinding {
     pub permission: AclPermission,
 }
 
-/// Filter of ACLs; `None` and `Any` match all.
+/// Filter of ACLs. Fields that are `None` or `Any` match all ACLs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AclFilter {
     /// Type of the resource.
     pub resource_type: ResourceType,
-    /// Name in the ACL; with `Match`, the name of a resource that the ACL applies to.
+    /// Resource name in the ACL. With pattern type `Match`, name of a resource that the ACL applies to.
     pub resource_name: Option<String>,
-    /// Comparison of the name.
+    /// Rule by which the resource name is compared.
     pub pattern_type: PatternType,
     /// Principal.
     pub principal: Option<String>,
@@ -142,7 +142,7 @@ impl fmt::Display for AclFilter {
 }
 
 impl AclBinding {
-    /// Checks that each field has one definite value, as brokers require.
+    /// Checks that no field is `Any` or `Unknown`, because brokers require definite values.
     fn check(&self) -> Result<()> {
         let kinds = [
             (matches!(self.resource_type, ResourceType::Any | ResourceType::Unknown), "resource type"),
@@ -169,7 +169,8 @@ impl AclFilter {
         Ok(())
     }
 
-    /// Returns the pattern type. Before KIP-290 all ACLs were literal, so `Any` is sent as `Literal`.
+    /// Returns the code of the pattern type. For brokers before KIP-290, `Any` is sent as `Literal`, because all their
+    /// ACLs are literal.
     fn pattern(&self, version: i16) -> i8 {
         match self.pattern_type {
             PatternType::Any if version < PATTERNS => PatternType::Literal.code(),
@@ -178,17 +179,17 @@ impl AclFilter {
     }
 }
 
-/// Results of created or deleted ACLs, in order.
+/// Result for each ACL that was created or deleted, in order.
 pub type CreatedAcls = Vec<(AclBinding, Result<()>)>;
 
-/// Results of filters: for each, the matching ACLs and their results.
+/// Result for each filter: the matching ACLs, each with its own result.
 pub type DeletedAcls = Vec<(AclFilter, Result<CreatedAcls>)>;
 
 impl Admin {
-    /// Returns the matching ACLs, sorted.
+    /// Returns the ACLs that match the filter, sorted.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if the filter is invalid, if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_acls(&self, filter: &AclFilter, timeout: Duration) -> Result<Vec<AclBinding>> {
         filter.check()?;
         let build = |batch: &RequestBatch<'_, ()>| {
@@ -228,10 +229,11 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Creates ACLs; each has its own result. An existing one is not an error.
+    /// Creates ACLs and returns a result for each. ACLs that already exist are left unchanged and cause no error.
     ///
     /// # Errors
-    /// An invalid ACL, before a request is sent; a timeout with its cause.
+    /// Fails before a request is sent if an ACL is invalid. Otherwise fails with a timeout that contains the last
+    /// error, or with an error that concerns all ACLs.
     pub async fn create_acls(&self, acls: &[AclBinding], timeout: Duration) -> Result<CreatedAcls> {
         acls.iter().try_for_each(AclBinding::check)?;
         if acls.is_empty() {
@@ -261,10 +263,11 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Any, timeout), acls, build, read).await
     }
 
-    /// Deletes all ACLs that match one of the filters; each filter and each ACL has its own result.
+    /// Deletes all ACLs that match one of the filters. Returns a result for each filter and for each deleted ACL.
     ///
     /// # Errors
-    /// An invalid filter, before a request is sent; a timeout with its cause.
+    /// Fails before a request is sent if a filter is invalid. Otherwise fails with a timeout that contains the last
+    /// error, or with an error that concerns all filters.
     pub async fn delete_acls(&self, filters: &[AclFilter], timeout: Duration) -> Result<DeletedAcls> {
         filters.iter().try_for_each(AclFilter::check)?;
         if filters.is_empty() {
@@ -286,7 +289,7 @@ impl Admin {
         let read = |batch: &RequestBatch<'_, AclFilter>, response: DeleteAclsResponse| {
             let outcome = |(filter, result): (&AclFilter, DeleteAclsFilterResult)| {
                 let context = format!("{} of {filter}", ApiKey::DeleteAcls.name());
-                // A controller that has moved has deleted none of them.
+                // If the controller has moved, none of the ACLs was deleted, so the error applies to the filter.
                 let moved = result.matching_acls.iter().find(|acl| acl.error_code == ErrorCode::NOT_CONTROLLER.code());
                 let code = moved.map_or(result.error_code, |acl| acl.error_code);
                 let outcome = check(code, result.error_message.as_deref(), &context, ApiKey::DeleteAcls)

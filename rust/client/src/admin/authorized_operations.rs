@@ -1,11 +1,11 @@
-//! Operations that the client is authorized for, if requested (KIP-430).
+//! Operations that the client is authorized to perform, returned on request (KIP-430).
 
 use super::acls::AclOperation;
 
-/// Value of the field if the operations were not requested or are not reported.
+/// Value of the response field if the operations were not requested or are not supported.
 const NOT_REPORTED: i32 = i32::MIN;
 
-/// Decodes the bit field of a response; bit N is the operation with code N.
+/// Decodes the bit field of a response, in which bit N stands for the operation with code N.
 pub(super) fn operations(bits: i32) -> Option<Vec<AclOperation>> {
     let has = |code: &i8| bits & (1 << code) != 0;
     (bits != NOT_REPORTED).then(|| (0..31).filter(has).map(AclOperation::of).collect())
@@ -21,7 +21,7 @@ mod tests {
         assert_eq!(operations(0), Some(Vec::new()));
         let some = 1 << AclOperation::Read.code() | 1 << AclOperation::Describe.code();
         assert_eq!(operations(some), Some(vec![AclOperation::Read, AclOperation::Describe]));
-        // An operation newer than this client.
+        // Bit 30 stands for an operation that is newer than this client.
         assert_eq!(operations(1 << 30), Some(vec![AclOperation::Unknown]));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests about many items, and the brokers that can serve each item.
+//! Batched requests, and the brokers that can serve each of their items.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use super::coordinators::CoordinatorType;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Broker that can serve an item.
+/// Rule that selects the broker for an item.
 #[derive(Debug)]
 pub(super) enum Route<K> {
     /// Any broker.
     Any,
-    /// The controller; brokers that forward to it report one of themselves as the controller.
+    /// The controller. In KRaft clusters, brokers report one of themselves as the controller and forward requests to
+    /// it.
     Controller,
     /// The leader of a partition.
     Leader(fn(&K) -> &TopicPartition),
@@ -33,7 +34,7 @@ impl<K> Clone for Route<K> {
 impl<K> Copy for Route<K> {}
 
 impl<K> Route<K> {
-    /// Returns the routes of some items.
+    /// Returns the routes of these items.
     pub(super) fn for_items<'a>(self, items: &[&'a K]) -> Routes<'a> {
         let items = items.iter().copied();
         match self {
@@ -46,7 +47,7 @@ impl<K> Route<K> {
     }
 }
 
-/// Routes of some items, one per item.
+/// Routes of items, with one entry per item.
 #[derive(Debug)]
 pub(super) enum Routes<'a> {
     Any,
@@ -57,11 +58,11 @@ pub(super) enum Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// Returns true if a retry may succeed, at this broker or another.
+    /// Returns true if a retry may succeed, either at the same broker or at another one.
     pub(super) fn is_retriable(&self, error: &Error) -> bool {
         let Error::Server { code, .. } = error else { return error.retriable() };
         match self {
-            // Errors of a topic are final: the controller has the current state.
+            // Errors of a topic are final, because the controller knows the current state.
             Self::Controller => matches!(
                 *code,
                 ErrorCode::NOT_CONTROLLER
@@ -80,7 +81,7 @@ impl Routes<'_> {
             ),
             Self::Leader(_) => code.retriable(),
             Self::Any | Self::Broker(_) => {
-                // Errors of a topic or replica are final here.
+                // Errors of a topic or replica are final for these routes.
                 let final_errors = [
                     ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
                     ErrorCode::UNKNOWN_TOPIC_ID,
@@ -92,13 +93,14 @@ impl Routes<'_> {
     }
 }
 
-/// Request about many items: its route, a description of an item, the maximum per request, and the timeout.
+/// Request about many items: how to route and describe an item, the maximum number of items per request, and the
+/// timeout.
 #[derive(Debug)]
 pub(super) struct BatchedRequest<K> {
     pub(super) route: Route<K>,
-    /// Returns the description of an item in errors.
+    /// Returns the description of an item for error messages.
     pub(super) describe: fn(&K) -> String,
-    /// Returns the maximum number of items in a request of this version.
+    /// Returns the maximum number of items per request in the given API version.
     pub(super) max_items: fn(i16) -> usize,
     pub(super) timeout: Duration,
 }
@@ -109,7 +111,7 @@ impl<K: fmt::Display> BatchedRequest<K> {
     }
 }
 
-/// Returns a request that is sent to the coordinators of groups.
+/// Returns a batched request that is sent to the coordinators of the groups.
 pub(super) fn group_request(timeout: Duration) -> BatchedRequest<String> {
     let route = Route::Coordinator(CoordinatorType::Group, |group: &String| group);
     BatchedRequest { describe: |group| format!("group {group}"), ..BatchedRequest::new(route, timeout) }

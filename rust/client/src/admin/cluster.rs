@@ -1,4 +1,4 @@
-//! The cluster as a whole: brokers, features and the metadata quorum.
+//! Operations on the whole cluster: brokers, features and the metadata quorum.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use super::{AclOperation, Admin};
 use crate::cluster::CONTROLLER_ENDPOINTS;
 use crate::error::{Error, Result};
 
-/// Value of `endpoint_type` for brokers in DescribeCluster requests.
+/// Value of `endpoint_type` in DescribeCluster requests that selects brokers.
 const BROKERS: i8 = 1;
-/// Topic of the metadata log in KRaft.
+/// Topic of KRaft's metadata log.
 const METADATA_TOPIC: &str = "__cluster_metadata";
-/// Upgrade type of UpdateFeatures that raises the level.
+/// Upgrade type in UpdateFeatures requests that raises the level of a feature.
 const UPGRADE: i8 = 1;
 
 /// Description of a cluster.
@@ -33,9 +33,9 @@ const UPGRADE: i8 = 1;
 pub struct ClusterDescription {
     /// Cluster id; brokers before 0.10.1 do not report it.
     pub cluster_id: Option<String>,
-    /// Id of the controller, or of a broker that forwards to it.
+    /// Id of the controller, or of a broker that forwards requests to it.
     pub controller: Option<i32>,
-    /// Brokers, sorted by id; controllers if the client bootstraps from them.
+    /// Brokers, sorted by id. If the client bootstraps from controllers, the list contains the controllers instead.
     pub brokers: Vec<BrokerDescription>,
     /// Authorized operations on the cluster, if requested.
     pub operations: Option<Vec<AclOperation>>,
@@ -56,12 +56,12 @@ pub struct BrokerDescription {
     pub fenced: bool,
 }
 
-/// Features of a cluster (KIP-584): minimum and maximum level by name.
+/// Features of a cluster (KIP-584), each with its minimum and maximum level.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureMetadata {
     /// Finalized levels.
     pub finalized: BTreeMap<String, (i16, i16)>,
-    /// Epoch of the finalized features, which rises with each change.
+    /// Epoch of the finalized features, which increases with each change.
     pub epoch: Option<i64>,
     /// Levels supported by the broker that responded.
     pub supported: BTreeMap<String, (i16, i16)>,
@@ -70,40 +70,41 @@ pub struct FeatureMetadata {
 /// KRaft metadata quorum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quorum {
-    /// Id of the leader.
+    /// Replica id of the leader.
     pub leader: i32,
     /// Leader epoch, which rises with each election.
     pub leader_epoch: i32,
-    /// Offset that a majority has replicated.
+    /// High watermark: the offset up to which a majority of voters has replicated the log.
     pub high_watermark: i64,
     /// Voters.
     pub voters: Vec<QuorumReplica>,
     /// Observers.
     pub observers: Vec<QuorumReplica>,
-    /// Listeners of controllers by id: name, host, port.
+    /// Listeners (name, host, port) of the controllers, by node id.
     pub nodes: BTreeMap<i32, Vec<(String, String, u16)>>,
 }
 
-/// Replica of the metadata quorum; −1 if a value is unknown.
+/// Replica of the metadata quorum. Offsets and times are −1 if unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuorumReplica {
     /// Replica id.
     pub id: i32,
     /// Directory id, zero if brokers do not report it.
     pub directory: Uuid,
-    /// End offset of its log.
+    /// End offset of the replica's log.
     pub log_end_offset: i64,
-    /// Time of its last fetch, in milliseconds since 1970.
+    /// Time of the replica's last fetch, in milliseconds since 1970.
     pub last_fetch: i64,
-    /// Time at which it was last caught up, in milliseconds since 1970.
+    /// Last time at which the replica was caught up with the leader, in milliseconds since 1970.
     pub last_caught_up: i64,
 }
 
 impl Admin {
-    /// Describes the brokers and the controller, and with `operations` the authorized operations on the cluster.
+    /// Describes the brokers and the controller, including fenced brokers if `fenced` is set. With `operations`, also
+    /// returns the authorized operations on the cluster.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_cluster(
         &self,
         fenced: bool,
@@ -133,10 +134,10 @@ impl Admin {
             Ok(cluster(Some(response.cluster_id), response.controller_id, brokers.collect(), operations))
         };
         match self.send_single(Route::Any, timeout, build, read).await {
-            // Brokers before 2.8 report the same in Metadata.
+            // Brokers before 2.8 do not support DescribeCluster, but report the same information in Metadata.
             Err(Error::UnsupportedVersion(_)) if !fenced && !at_controllers => {
                 let build = |batch: &RequestBatch<'_, ()>| {
-                    // An empty list requests no topics; in version 0 it requests all topics.
+                    // An empty list requests no topics, except in version 0, in which it requests all topics.
                     let topics = Some(Vec::new());
                     let allow_auto_topic_creation = batch.version < 4;
                     Ok(MetadataRequest {
@@ -163,10 +164,10 @@ impl Admin {
         }
     }
 
-    /// Describes the finalized features, and those that a broker supports.
+    /// Describes the finalized features of the cluster, and the features that the responding broker supports.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_features(&self, timeout: Duration) -> Result<FeatureMetadata> {
         let key = ApiKey::ApiVersions;
         let build = |_: &RequestBatch<'_, ()>| {
@@ -189,13 +190,15 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Updates the levels of features, or only validates the update. Each update is the new level and the upgrade type:
-    /// 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
+    /// Updates the levels of features, or only validates the update. Each update consists of the new level and the
+    /// upgrade type: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
     ///
-    /// Each feature has its own result if the broker reports it.
+    /// Returns a result for each feature. Brokers that report only one result for all features return it for each of
+    /// them.
     ///
     /// # Errors
-    /// Errors that do not concern a single feature; a timeout with its cause if no controller responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds. Errors of
+    /// individual features are returned in the list.
     pub async fn update_features(
         &self,
         updates: &BTreeMap<String, (i16, i8)>,
@@ -226,7 +229,8 @@ impl Admin {
                     check_item(key, format!("feature {name}"), response.error_code, response.error_message.as_deref());
                 (name.clone(), outcome)
             };
-            // Since version 2 an update succeeds or fails as a whole.
+            // Since version 2, an update succeeds or fails as a whole, and the response contains no results of
+            // features.
             if response.error_code != 0 || response.results.is_empty() {
                 return Ok(batch.items.iter().map(for_all).collect());
             }
@@ -246,7 +250,7 @@ impl Admin {
     /// Describes the metadata quorum and the progress of each replica.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_quorum(&self, timeout: Duration) -> Result<Quorum> {
         let key = ApiKey::DescribeQuorum;
         let build = |_: &RequestBatch<'_, ()>| {
@@ -284,7 +288,7 @@ impl Admin {
     /// Adds a voter to the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn add_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -318,7 +322,7 @@ impl Admin {
     /// Removes a voter from the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn remove_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -343,7 +347,7 @@ impl Admin {
     /// Unregisters a broker that has been decommissioned.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn unregister_broker(&self, broker: i32, timeout: Duration) -> Result<()> {
         let key = ApiKey::UnregisterBroker;
         let build = |_: &RequestBatch<'_, ()>| Ok(UnregisterBrokerRequest { broker_id: broker, ..Default::default() });

@@ -1,4 +1,4 @@
-//! Configs of topics, brokers, loggers, groups and client metrics: describe and incremental alter (KIP-339).
+//! Configs of topics, brokers, loggers, groups and client metrics: described, and altered incrementally (KIP-339).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,12 +37,12 @@ const TOPIC_SOURCE: i8 = 1;
 const STATIC_BROKER_SOURCE: i8 = 4;
 const DEFAULT_SOURCE: i8 = 5;
 
-/// Resource that has configs.
+/// Resource with configs: a topic, a broker or all brokers, the loggers of a broker, a group, or client metrics.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigResource {
-    /// Resource type, as in the protocol.
+    /// Resource type, with the protocol's code.
     pub kind: i8,
-    /// Resource name; the id of a broker, or empty for the defaults of all brokers.
+    /// Resource name. For a broker, it is the broker id; it is empty for the defaults of all brokers.
     pub name: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for ConfigResource {
 }
 
 impl ConfigResource {
-    /// Returns the broker that must serve requests for this resource, if it is a specific one.
+    /// Returns the broker that must receive requests for this resource; `None` if any broker can serve them.
     fn broker(&self) -> Result<Option<i32>> {
         if !matches!(self.kind, BROKER | BROKER_LOGGER) || (self.kind == BROKER && self.name.is_empty()) {
             return Ok(None);
@@ -72,14 +72,14 @@ impl ConfigResource {
     }
 }
 
-/// Synonym of a config: another source of its value.
+/// Synonym of a config: a source from which the config can get its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigSynonym {
-    /// Name in that source.
+    /// Name of the config in this source.
     pub name: String,
-    /// Value in that source.
+    /// Value in this source.
     pub value: Option<String>,
-    /// Source, as in the protocol.
+    /// Source type, with the protocol's code.
     pub source: i8,
 }
 
@@ -88,19 +88,19 @@ pub struct ConfigSynonym {
 pub struct ConfigEntry {
     /// Config name.
     pub name: String,
-    /// Value; `None` if it has none or is sensitive.
+    /// Value; `None` if the config has no value or is sensitive.
     pub value: Option<String>,
-    /// Source of the value, as in the protocol.
+    /// Source type of the value, with the protocol's code.
     pub source: i8,
-    /// True if it cannot be changed at runtime.
+    /// True if the config cannot be changed at runtime.
     pub read_only: bool,
-    /// True if its value is secret.
+    /// True if the value of the config is secret.
     pub sensitive: bool,
-    /// Type of the value, as in the protocol; 0 if the broker does not report it.
+    /// Data type of the value, with the protocol's code; 0 if the broker does not report it.
     pub kind: i8,
     /// Documentation.
     pub documentation: Option<String>,
-    /// Sources of the value, in order of precedence.
+    /// Possible sources of the value, in order of precedence.
     pub synonyms: Vec<ConfigSynonym>,
 }
 
@@ -111,21 +111,22 @@ pub struct ConfigChange {
     pub name: String,
     /// Operation: 0 set, 1 delete, 2 append to a list, 3 subtract from a list.
     pub operation: i8,
-    /// Value, for all operations other than delete.
+    /// Value of the operation. Only a delete has none.
     pub value: Option<String>,
 }
 
 /// Result per resource.
 pub type PerResource<T> = Vec<(ConfigResource, Result<T>)>;
 
-/// Config names per resource; `None` for all.
+/// Names of the configs to describe for each resource; `None` for all configs.
 type Keys = BTreeMap<ConfigResource, Option<Vec<String>>>;
 
 impl Admin {
-    /// Describes all or some configs of resources.
+    /// Describes some or all configs of resources. Returns a result for each resource.
     ///
     /// # Errors
-    /// Errors that do not concern a single resource; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual resources are returned in the list.
     pub async fn describe_configs(
         &self,
         keys: &Keys,
@@ -166,10 +167,11 @@ impl Admin {
         self.send_by_resource(keys, timeout, build, read).await
     }
 
-    /// Alters configs of resources, or only validates the changes; each resource has one result.
+    /// Alters configs of resources, or only validates the changes. Returns a result for each resource.
     ///
     /// # Errors
-    /// Errors that do not concern a single resource; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual resources are returned in the list.
     pub async fn alter_configs(
         &self,
         changes: &BTreeMap<ConfigResource, Vec<ConfigChange>>,
@@ -204,7 +206,7 @@ impl Admin {
         self.send_by_resource(changes, timeout, build, read).await
     }
 
-    /// Sends requests for resources to any broker, and for broker-specific resources to that broker.
+    /// Sends requests about resources of a broker to that broker, and requests about other resources to any broker.
     async fn send_by_resource<V, R, T>(
         &self,
         resources: &BTreeMap<ConfigResource, V>,
@@ -233,10 +235,10 @@ impl Admin {
         Ok(done)
     }
 
-    /// Lists the resources that have configs, of some types or of all.
+    /// Lists the resources of some types that have configs, or of all types if `kinds` is empty.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn list_config_resources(&self, kinds: &[i8], timeout: Duration) -> Result<Vec<ConfigResource>> {
         let key = ApiKey::ListConfigResources;
         let build = |batch: &RequestBatch<'_, ()>| {

@@ -12,7 +12,7 @@ pub(super) use crate::cluster::coordinator::CoordinatorType;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
-/// First version of FindCoordinator with several keys per request (KIP-699).
+/// First version of FindCoordinator that supports several keys per request (KIP-699).
 const MANY_KEYS: i16 = 4;
 
 /// Broker endpoint.
@@ -30,7 +30,7 @@ impl Admin {
     /// Returns the coordinator of a group.
     ///
     /// # Errors
-    /// The error that brokers return for the group; a timeout with its cause.
+    /// Fails with the error that a broker returns for the group, or with a timeout that contains the last error.
     pub async fn find_coordinator(&self, group: &str, timeout: Duration) -> Result<Node> {
         self.cluster.check_endpoint(ApiKey::FindCoordinator)?;
         let mut retry = Retry::new(self.cluster.options(), timeout);
@@ -50,10 +50,11 @@ impl Admin {
     }
 }
 
-/// Looks up coordinators at any broker, in as few requests as its version allows.
+/// Asks any broker for the coordinators of `keys`: one request for all keys if the broker supports it, otherwise one
+/// request per key.
 ///
 /// # Errors
-/// Errors that do not concern a single key.
+/// Fails if a request fails. Errors of individual keys are returned in the map.
 pub(super) async fn find_coordinators(
     cluster: &Cluster,
     coordinator_type: CoordinatorType,
@@ -106,7 +107,7 @@ fn read_node(
     ErrorCode::from_i16(code).ok().map(|()| node).map_err(|code| Error::server(code, context))
 }
 
-/// Returns the error for a group that is missing in the response.
+/// Returns the error for a group that the response does not contain.
 fn missing_group(group: &str) -> Error {
     Error::protocol("a broker", format!("the response to FindCoordinator leaves out group {group}"))
 }

@@ -1,4 +1,4 @@
-//! Description of topics and partitions, paginated if brokers support it (KIP-966).
+//! Description of topics and partitions, in pages if brokers support it (KIP-966).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,30 +42,31 @@ pub struct TopicDescription {
 pub struct PartitionDescription {
     /// Partition number.
     pub partition: i32,
-    /// Id of the leader.
+    /// Broker id of the leader; `None` if there is none.
     pub leader: Option<i32>,
-    /// Leader epoch, which rises with each election; `None` if the broker does not report it.
+    /// Leader epoch, which increases with each election; `None` if the broker does not report it.
     pub leader_epoch: Option<i32>,
-    /// Ids of the replicas, the preferred leader first.
+    /// Broker ids of the replicas, starting with the preferred leader.
     pub replicas: Vec<i32>,
-    /// Ids of the in-sync replicas.
+    /// Broker ids of the in-sync replicas.
     pub isr: Vec<i32>,
-    /// Ids of the offline replicas.
+    /// Broker ids of the offline replicas.
     pub offline: Vec<i32>,
-    /// Eligible leader replicas (ELR); `None` if the broker does not report them.
+    /// Broker ids of the eligible leader replicas (ELR); `None` if the broker does not report them.
     pub eligible: Option<Vec<i32>>,
-    /// Last known ELR; `None` if the broker does not report them.
+    /// Broker ids of the last known ELR; `None` if the broker does not report them.
     pub last_eligible: Option<Vec<i32>>,
 }
 
 type Described = Vec<(TopicRef, Result<TopicDescription>)>;
 
 impl Admin {
-    /// Describes topics by name or id, in pages of up to `page` partitions, and with `operations` the authorized
-    /// operations; each topic has its own result.
+    /// Describes topics by name or id, in pages of up to `page` partitions, and returns a result for each topic. With
+    /// `operations`, the descriptions contain the authorized operations.
     ///
     /// # Errors
-    /// Errors that do not concern a single topic; a timeout with its cause.
+    /// Fails if `page` is less than 1, with an error that concerns the whole request, or with a timeout that contains
+    /// the last error. Errors of individual topics are returned in the list.
     pub async fn describe_topics(
         &self,
         topics: &[TopicRef],
@@ -86,7 +87,8 @@ impl Admin {
         if !names.is_empty() {
             match self.describe_in_pages(&names, page, operations, timeout).await {
                 Ok(described) => done.extend(described.into_iter().map(|(name, topic)| (TopicRef::Name(name), topic))),
-                // Brokers before 3.8, or with ZooKeeper.
+                // Brokers before 3.8 and clusters with ZooKeeper do not support DescribeTopicPartitions, so Metadata is
+                // used.
                 Err(Error::UnsupportedVersion(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -108,7 +110,7 @@ impl Admin {
         let deadline = Instant::now() + timeout;
         let mut described: BTreeMap<String, Result<TopicDescription>> = BTreeMap::new();
         let mut cursor: Option<Cursor> = None;
-        // Brokers require sorted topics for the cursor.
+        // The cursor requires the topics to be sorted.
         let mut open: Vec<&String> = names.iter().collect();
         open.sort();
         open.dedup();
@@ -147,7 +149,7 @@ impl Admin {
                         topic_id: topic.topic_id,
                         internal: topic.is_internal,
                         partitions: Vec::new(),
-                        // Brokers always return these.
+                        // Brokers always return the operations, so they are removed if they were not requested.
                         operations: operations(topic.topic_authorized_operations).filter(|_| include_operations),
                     })
                 });
@@ -209,7 +211,7 @@ fn from_metadata(requested: &[TopicRef], topic: MetadataResponseTopic) -> (Topic
     let id = TopicRef::Id(topic.topic_id.0);
     let name = topic.name.unwrap_or_default();
     let item = if requested.contains(&id) { id } else { TopicRef::Name(name.clone()) };
-    // A topic with partitions is described even if they have no leader yet.
+    // A topic that has partitions is described even if they have no leader yet.
     let code = match topic.partitions.is_empty() {
         true => topic.error_code,
         false => ErrorCode::NONE.code(),

@@ -1,7 +1,7 @@
-//! Engine of admin requests about many items.
+//! Engine of batched admin requests.
 //!
-//! Routes each item to a broker, sends one request per broker, completes each item separately, and retries items that
-//! failed with a retriable error.
+//! It routes each item to a broker, sends one request per broker, records the result of each item, and retries items
+//! that failed with a retriable error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -18,27 +18,27 @@ use crate::cluster::{Cluster, PendingResponse};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
-/// One request of a batched request.
+/// One of the requests that a batched request is split into.
 #[derive(Debug)]
 pub(super) struct RequestBatch<'a, K> {
     pub(super) version: i16,
-    /// Id of the broker, `None` for any broker.
+    /// Broker id; `None` if any broker can serve the request.
     pub(super) node: Option<i32>,
     pub(super) items: &'a [K],
-    /// Timeout for the broker: shorter than the client's, so that the response arrives in time.
+    /// Timeout that the broker applies. It is shorter than the client's, so that the response arrives in time.
     pub(super) timeout_ms: i32,
 }
 
 type Outcomes<K, T> = Vec<(K, Result<T>)>;
 
 impl Admin {
-    /// Sends requests until each item has a result; returns the results in the order of `items`.
+    /// Sends requests until each item has a result. Returns the results in the order of `items`.
     ///
-    /// An item that is missing in a response fails.
+    /// If a response does not contain an item, its result is an error.
     ///
     /// # Errors
-    /// Errors that are not retriable and concern all items, such as a failed login or an unsupported version; a timeout
-    /// with its cause if no broker responded.
+    /// Fails with an error that is not retriable and concerns all items, such as a failed login or an unsupported
+    /// version, or with a timeout that contains the last error if no broker responds.
     pub(super) async fn send_batched<K, R, T>(
         &self,
         request: &BatchedRequest<K>,
@@ -55,10 +55,11 @@ impl Admin {
         self.send_batched_on(&self.cluster, request, items, build, read).await
     }
 
-    /// Like [`Self::send_batched`], over `cluster`, which may override API versions.
+    /// Like [`Self::send_batched`], but uses the handle `cluster`, which may override API versions or the kind of
+    /// connection.
     ///
     /// # Errors
-    /// Like [`Self::send_batched`].
+    /// Fails in the same cases as [`Self::send_batched`].
     pub(super) async fn send_batched_on<K, R, T>(
         &self,
         cluster: &Cluster,
@@ -111,7 +112,7 @@ impl Admin {
     /// Sends a request that has no items.
     ///
     /// # Errors
-    /// The error returned by `read`; a timeout with its cause.
+    /// Fails with the error that `read` returns, or with a timeout that contains the last error.
     pub(super) async fn send_single<R, T>(
         &self,
         route: Route<()>,
@@ -130,10 +131,11 @@ impl Admin {
         results.into_iter().next().map_or_else(not_sent, |(_, result)| result)
     }
 
-    /// Returns the ids of all brokers.
+    /// Returns the broker ids of the cluster.
     ///
     /// # Errors
-    /// A timeout with its cause; `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers.
+    /// Fails with a timeout that contains the last error, or with `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps
+    /// from controllers.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Vec<i32>> {
         self.cluster.check_endpoint(ApiKey::Metadata)?;
         let mut retry = Retry::new(self.cluster.options(), timeout);
@@ -151,15 +153,16 @@ impl Admin {
     }
 }
 
-/// Results received so far, by item index.
+/// Collects the results of successful items, by item index.
 struct ResultCollector<'a, K, T> {
     results: Mutex<BTreeMap<usize, T>>,
-    /// All items; their positions are the indexes.
+    /// All distinct items, in the order of their indexes.
     distinct: &'a [&'a K],
 }
 
 impl<K: Ord, T> ResultCollector<'_, K, T> {
-    /// Stores the results of requested items, and returns their indexes. Ignores items that were not requested.
+    /// Stores the results of requested items, and returns the items' indexes and errors. Ignores items that were not
+    /// requested.
     fn collect(&self, requested: &[usize], results: Outcomes<K, T>) -> Vec<(usize, Result<()>)> {
         let mut stored = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         let mut missing: BTreeSet<usize> = requested.iter().copied().collect();
@@ -171,14 +174,15 @@ impl<K: Ord, T> ResultCollector<'_, K, T> {
     }
 }
 
-/// Target of a request, the indexes of its items, and its timeout.
+/// Items for one target: their indexes, and the time limit of the requests.
 struct TargetItems {
     target: Target,
     indexes: Vec<usize>,
     limit: Duration,
 }
 
-/// Sends the requests for one target, one after another if they exceed the maximum index of items.
+/// Sends the items of one target. If they exceed the maximum number of items per request, sends several requests one
+/// after another.
 async fn send_to_target<K, R, T>(
     cluster: &Cluster,
     request: &BatchedRequest<K>,

@@ -1,4 +1,4 @@
-//! Operations on one group: deletion of offsets and removal of members.
+//! Operations on one group: deletion of its offsets and removal of its members.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,23 +18,24 @@ use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// First version of LeaveGroup with several members and instance ids (KIP-345).
+/// First version of LeaveGroup that supports several members and instance ids (KIP-345).
 const MANY_MEMBERS: i16 = 3;
 
-/// Member to remove: by member id, or by instance id with an empty member id.
+/// Member to remove, named by its member id or, if the member id is empty, by its instance id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RemovedMember {
-    /// Member id, empty for a static member.
+    /// Member id; empty for a static member.
     pub member_id: String,
     /// Instance id of a static member.
     pub instance_id: Option<String>,
 }
 
 impl Admin {
-    /// Deletes a group's offsets of some partitions; each has its own result, in the order of `partitions`.
+    /// Deletes a group's committed offsets of some partitions. Returns a result for each partition, in the order of
+    /// `partitions`.
     ///
     /// # Errors
-    /// An error of the group as a whole; a timeout with its cause.
+    /// Fails with an error of the whole group, or with a timeout that contains the last error.
     pub async fn delete_offsets(
         &self,
         group: &str,
@@ -77,10 +78,10 @@ impl Admin {
         done.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, done)| done)
     }
 
-    /// Removes some or all members from a group; each has its own result.
+    /// Removes some or all members from a group. Returns a result for each member.
     ///
     /// # Errors
-    /// An error of the group as a whole; a timeout with its cause.
+    /// Fails with an error of the whole group, or with a timeout that contains the last error.
     pub async fn remove_members(
         &self,
         group: &str,
@@ -134,7 +135,8 @@ impl Admin {
             let outcome = |member: &RemovedMember| {
                 let name = member.instance_id.as_deref().unwrap_or(&member.member_id);
                 let context = format!("member {name} of group {group}");
-                // A response may contain the member id of a static member, which was not sent.
+                // For a static member, the response may contain a member id although none was sent, so the instance ids
+                // are compared.
                 let by_instance =
                     || codes.iter().find(|(m, _)| m.instance_id.is_some() && m.instance_id == member.instance_id);
                 let code = codes.get(member).or_else(|| by_instance().map(|(_, code)| code)).copied();

@@ -1,4 +1,4 @@
-//! Groups of all types: list, describe and delete.
+//! Operations on groups of all types: list, describe and delete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -26,37 +26,38 @@ use crate::types::TopicPartition;
 pub struct GroupListing {
     /// Group id.
     pub group: String,
-    /// Protocol type: `consumer` for consumer groups, empty for a group that has only offsets.
+    /// Protocol type: `consumer` for consumer groups, empty for a group that has only committed offsets.
     pub protocol_type: String,
-    /// `Stable`, `Empty` and so on; brokers before 2.6 do not report it.
+    /// State, such as `Stable` or `Empty`; brokers before 2.6 do not report it.
     pub state: Option<String>,
-    /// Group type: `classic`, `consumer`, `share`; brokers before 3.8 do not report it.
+    /// Group type, such as `classic`, `consumer` or `share`; brokers before 3.8 do not report it.
     pub kind: Option<String>,
 }
 
-/// Filter of listed groups; an empty list matches all.
+/// Filter of listed groups. An empty list matches all groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupFilter {
-    /// States: `Stable`, `Empty` and so on, case-insensitive (KIP-518).
+    /// States, such as `Stable` or `Empty`; not case-sensitive (KIP-518).
     pub states: Vec<String>,
-    /// Group types: `classic`, `consumer`, `share`, `streams`, case-insensitive (KIP-848).
+    /// Group types: `classic`, `consumer`, `share`, `streams`; not case-sensitive (KIP-848).
     pub kinds: Vec<String>,
-    /// Protocol types: `consumer` for consumer groups, empty for groups that have only offsets. Filtered by the client.
+    /// Protocol types: `consumer` for consumer groups, empty for groups that have only committed offsets. The client
+    /// applies this filter, not the brokers.
     pub protocol_types: Vec<String>,
 }
 
 /// Description of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDescription {
-    /// Group type: `classic`, or `consumer` for the new protocol (KIP-848).
+    /// Group type: `classic`, or `consumer` for the protocol of KIP-848.
     pub kind: &'static str,
-    /// `Stable`, `Empty` and so on.
+    /// State, such as `Stable` or `Empty`.
     pub state: String,
-    /// Protocol type: `consumer` for consumer groups, empty for a group that has only offsets.
+    /// Protocol type: `consumer` for consumer groups, empty for a group that has only committed offsets.
     pub protocol_type: String,
     /// Name of the assignor; empty if the group has no members.
     pub assignor: String,
-    /// Members, sorted by id.
+    /// Members, sorted by member id.
     pub members: Vec<MemberDescription>,
     /// Authorized operations on the group, if requested.
     pub operations: Option<Vec<AclOperation>>,
@@ -71,20 +72,20 @@ pub struct MemberDescription {
     pub instance_id: Option<String>,
     /// Client id.
     pub client_id: String,
-    /// Host of the client.
+    /// Host address of the client.
     pub host: String,
     /// Assigned partitions.
     pub assignment: Vec<TopicPartition>,
-    /// Target assignment, in groups of the new protocol.
+    /// Target assignment; `None` for groups of the classic protocol.
     pub target: Option<Vec<TopicPartition>>,
 }
 
 impl Admin {
-    /// Lists the groups of all brokers that match `filter`, sorted by id.
+    /// Lists the groups of all brokers that match `filter`, sorted by group id.
     ///
     /// # Errors
-    /// The error of any broker that cannot be reached within `timeout`, because the list would lack its groups;
-    /// `UnsupportedVersion` if one is too old for the filter.
+    /// Fails if a broker cannot be reached within `timeout`, because its groups would be missing from the list, and
+    /// with `UnsupportedVersion` if a broker is too old for the filter.
     pub async fn list_groups(&self, filter: &GroupFilter, timeout: Duration) -> Result<Vec<GroupListing>> {
         self.cluster.check_endpoint(ApiKey::ListGroups)?;
         let deadline = Instant::now() + timeout;
@@ -107,7 +108,7 @@ impl Admin {
         let non_empty = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut groups: BTreeMap<String, GroupListing> = BTreeMap::new();
         for (broker, listed) in self.send_batched(&request, &brokers, build, read).await? {
-            // The broker has left the cluster, so it has no groups.
+            // A broker that has left the cluster has no groups, so its error is ignored.
             let gone = || !self.cluster.metadata().brokers.contains_key(&broker);
             let listed = match listed {
                 Err(_) if gone() => continue,
@@ -126,11 +127,11 @@ impl Admin {
         Ok(groups.into_values().collect())
     }
 
-    /// Describes groups of either protocol, and with `operations` the authorized operations; each group has its own
-    /// result.
+    /// Describes groups of the classic and the new protocol, and returns a result for each group. With `operations`,
+    /// the descriptions contain the authorized operations.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn describe_groups(
         &self,
         groups: &[String],
@@ -148,7 +149,7 @@ impl Admin {
         let result = self.send_batched(&group_request(timeout), groups, build, read_modern).await;
         let mut done: HashMap<String, Result<GroupDescription>> = match result {
             Ok(described) => described.into_iter().filter(|(_, result)| !is_classic(result)).collect(),
-            // The broker supports only classic groups.
+            // The broker supports only the classic protocol.
             Err(Error::UnsupportedVersion(_)) => HashMap::new(),
             Err(error) => return Err(error),
         };
@@ -167,10 +168,10 @@ impl Admin {
         Ok(groups.iter().filter_map(|group| done.remove_entry(group)).collect())
     }
 
-    /// Deletes groups without members, and their offsets; each group has its own result.
+    /// Deletes groups without members, together with their committed offsets. Returns a result for each group.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn delete_groups(&self, groups: &[String], timeout: Duration) -> Result<PerGroup<()>> {
         let build = |batch: &RequestBatch<'_, String>| {
             Ok(DeleteGroupsRequest { groups_names: batch.items.to_vec(), ..Default::default() })
@@ -187,7 +188,7 @@ impl Admin {
     }
 }
 
-/// Returns true for the errors with which a coordinator reports a group that is not of the new protocol.
+/// Returns true for the errors that a coordinator returns if the group does not use the protocol of KIP-848.
 fn is_classic(result: &Result<GroupDescription>) -> bool {
     let code = result.as_ref().err().and_then(Error::code);
     [ErrorCode::GROUP_ID_NOT_FOUND, ErrorCode::UNSUPPORTED_VERSION].iter().any(|expected| code == Some(expected.code()))
@@ -234,13 +235,13 @@ fn read_modern(
 fn read_classic(_: &RequestBatch<'_, String>, response: DescribeGroupsResponse) -> Result<PerGroup<GroupDescription>> {
     let api = ApiKey::DescribeGroups;
     let groups = response.groups.into_iter().map(|group| {
-        // Versions before 6 report an unknown group as `Dead`.
+        // Versions before 6 report a group that does not exist with the state `Dead`.
         let code = if group.error_code == 0 && group.group_state == "Dead" {
             ErrorCode::GROUP_ID_NOT_FOUND.code()
         } else {
             group.error_code
         };
-        // Assignments of other protocol types have another format.
+        // The assignment of other protocol types has another format and is not decoded.
         let consumers = group.protocol_type == "consumer";
         let member = |member: classic::DescribedGroupMember| MemberDescription {
             member_id: member.member_id,

@@ -1,4 +1,4 @@
-//! Partition offsets, and the lag of groups.
+//! Offsets of partitions, and the lag of groups.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,17 +17,18 @@ use crate::types::{OffsetAndMetadata, TopicPartition};
 pub struct PartitionLag {
     /// The partition.
     pub partition: TopicPartition,
-    /// Committed offset of the group.
+    /// Offset that the group has committed.
     pub committed: OffsetAndMetadata,
-    /// End offset of the partition, or the error of its lookup.
+    /// End offset of the partition, or the error of the lookup.
     pub end: Result<i64>,
 }
 
 impl Admin {
-    /// Lists offsets of partitions at their leaders; each has its own result, `None` if no record matches.
+    /// Looks up offsets of partitions at their leaders. Returns a result for each partition, which is `None` if no
+    /// record matches the target.
     ///
     /// # Errors
-    /// `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers.
+    /// Fails with `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers.
     pub async fn list_offsets(
         &self,
         targets: &[(TopicPartition, ListTarget)],
@@ -38,12 +39,13 @@ impl Admin {
         Ok(list_offsets_each(&self.cluster, targets, isolation, timeout).await)
     }
 
-    /// Returns the lag of groups in all partitions with a committed offset.
+    /// Returns the lag of groups in all partitions for which they have committed offsets.
     ///
-    /// Sends one OffsetFetch per coordinator and one ListOffsets per leader, regardless of the number of groups.
+    /// The number of requests does not depend on the number of groups: one OffsetFetch per coordinator, if it supports
+    /// several groups per request, and one ListOffsets per leader.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn group_lag(
         &self,
         groups: &[String],

@@ -57,7 +57,7 @@ use crate::config::Options;
 use crate::error::Result;
 use crate::metrics::Metrics;
 
-/// Admin client. CreatedAcls without I/O.
+/// Admin client. It is cheap to clone, and its creation needs no I/O.
 #[derive(Debug, Clone)]
 pub struct Admin {
     cluster: Cluster,
@@ -74,15 +74,16 @@ impl Admin {
         self.cluster.metrics()
     }
 
-    /// Returns the client instance id assigned by the brokers (KIP-714).
+    /// Returns the client instance id that a broker has assigned (KIP-714).
     ///
     /// # Errors
-    /// Metrics push is disabled or not supported by the brokers, or no broker responded within `timeout`.
+    /// Fails if metrics push is disabled or not supported by the brokers, or if no broker assigns an id within
+    /// `timeout`.
     pub async fn client_instance_id(&self, timeout: Duration) -> Result<Uuid> {
         self.cluster.client_instance_id(timeout).await
     }
 
-    /// Returns the timeout of calls that are not given one.
+    /// Returns the timeout of calls that specify none.
     pub fn default_timeout(&self) -> Duration {
         self.cluster.options().default_api_timeout
     }

@@ -1,5 +1,5 @@
-//! Commit and fetch of group offsets by an operator, with a chosen request version: version 0 addresses the storage in
-//! ZooKeeper, later versions that in Kafka.
+//! Commits and fetches of group offsets by an operator, who can choose the API version. Version 0 accesses offsets in
+//! ZooKeeper, later versions access offsets in Kafka.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -20,52 +20,53 @@ use crate::error::{Error, Result};
 use crate::offsets::messages::{self, FETCH_GROUPS, FETCH_STABLE, by_group, commit_topics, committed};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// Newest versions with topic names instead of ids. Operators name topics, so these versions need no metadata.
+/// Newest version of OffsetCommit and OffsetFetch that contains topic names instead of ids. Operators specify topics by
+/// name, so up to this version no metadata is required.
 const LAST_BY_NAME: i16 = 9;
-/// Version of OffsetCommit with a timestamp per partition.
+/// Version of OffsetCommit that contains a timestamp per partition.
 const COMMIT_TIMESTAMP: i16 = 1;
-/// Versions of OffsetCommit with a retention time, which KIP-211 removed.
+/// Versions of OffsetCommit that contain a retention time, which KIP-211 removed.
 const RETENTION: std::ops::RangeInclusive<i16> = 2..=4;
 /// First version of OffsetFetch that can request all partitions of a group.
 const FETCH_ALL: i16 = 2;
 
-/// Result per partition, in the order of the request.
+/// Result for each partition, in the order of the request.
 pub type PerPartition = Vec<(TopicPartition, Result<()>)>;
-/// Committed offsets of a group, `None` for partitions without one.
+/// Committed offsets of a group; `None` for partitions without a committed offset.
 pub type Fetched = Vec<(TopicPartition, Option<OffsetAndMetadata>)>;
-/// Result per group, in the order of the request.
+/// Result for each group, in the order of the request.
 pub type PerGroup<T> = Vec<(String, Result<T>)>;
 
 /// Settings of a commit.
 #[derive(Debug, Clone, Default)]
 pub struct CommitSettings {
-    /// Request version; by default the one from the options, or the newest with topic names.
+    /// API version. The default is the version set in the options, otherwise the newest version with topic names.
     pub version: Option<i16>,
-    /// Retention time of the offsets; versions 2 to 4.
+    /// Retention time of the offsets; only in versions 2 to 4.
     pub retention: Option<Duration>,
-    /// Commit timestamp in milliseconds since 1970; version 1.
+    /// Commit timestamp in milliseconds since 1970; only in version 1.
     pub timestamp: Option<i64>,
 }
 
 /// Settings of a fetch.
 #[derive(Debug, Clone, Default)]
 pub struct FetchSettings {
-    /// Request version; by default the one from the options, or the newest with topic names.
+    /// API version. The default is the version set in the options, otherwise the newest version with topic names.
     pub version: Option<i16>,
-    /// Waits for open transactions with pending offset commits; version 7 and later.
+    /// If true, waits until open transactions that commit offsets have completed; in version 7 and later.
     pub require_stable: bool,
 }
 
-/// Topic ids by name, for versions without topic names.
+/// Topic ids by name, for versions that contain ids instead of names.
 type Ids = HashMap<String, Uuid>;
 
 impl Admin {
-    /// Commits offsets for a group without being a member; each partition has its own result, in the order of
-    /// `offsets`.
+    /// Commits offsets for a group of which the client is not a member. Returns a result for each partition, in the
+    /// order of `offsets`.
     ///
     /// # Errors
-    /// An error of the group as a whole; a version that the broker does not support, or that does not support
-    /// `settings`; a timeout with its cause.
+    /// Fails with an error of the whole group, if the broker does not support the version, if the version does not
+    /// support `settings`, or with a timeout that contains the last error.
     pub async fn commit_offsets(
         &self,
         group: &str,
@@ -108,13 +109,13 @@ impl Admin {
         Ok(results.collect())
     }
 
-    /// Fetches the committed offsets of groups: of the given partitions, in order, or of all.
+    /// Fetches the committed offsets of groups: of the given partitions, in their order, or of all partitions.
     ///
-    /// Groups share requests if the broker supports it.
+    /// A request contains several groups if the broker supports it.
     ///
     /// # Errors
-    /// Errors that do not concern a single group, such as a version that the broker does not support or that cannot
-    /// express the request.
+    /// Fails with an error that concerns all groups, for example if the broker does not support the version, or if the
+    /// version cannot express the request. Errors of individual groups are returned in the list.
     pub async fn fetch_offsets(
         &self,
         groups: &[(String, Option<Vec<TopicPartition>>)],
@@ -162,16 +163,16 @@ impl Admin {
         version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied())
     }
 
-    /// Returns a request for the coordinator, or for any broker if the offsets are in ZooKeeper.
+    /// Returns a request for the group's coordinator, or for any broker if the offsets are in ZooKeeper.
     fn batched_request(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> BatchedRequest<String> {
         let request = group_request(timeout);
         let in_zookeeper = self.chosen(key, version) == Some(0);
         BatchedRequest { route: if in_zookeeper { Route::Any } else { request.route }, ..request }
     }
 
-    /// Returns the ids of all topics, if the chosen version requires them.
+    /// Returns the ids of all topics, or `None` if the chosen version contains topic names.
     ///
-    /// First checks that a broker supports the version, because an older one may not report ids.
+    /// Checks first that a broker supports the version, because a broker that is too old may not report topic ids.
     async fn topic_ids<R: Request>(
         &self,
         cluster: &Cluster,
@@ -197,7 +198,7 @@ fn names_by_id(ids: &Ids) -> HashMap<Uuid, String> {
     ids.iter().map(|(name, id)| (*id, name.clone())).collect()
 }
 
-/// Returns the topic name of a response: the name itself, or the one with its id.
+/// Returns the name of a topic in a response. If the response contains only the id, looks up the name by the id.
 fn topic_name(names: &HashMap<Uuid, String>, name: String, id: &Uuid) -> Result<String> {
     if !name.is_empty() {
         return Ok(name);
@@ -236,7 +237,7 @@ fn commit_request(
     })
 }
 
-/// Returns true for errors of the whole group, which the response contains per partition.
+/// Returns true for errors of the whole group, which the response repeats for each partition.
 fn is_group_error(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -249,7 +250,7 @@ fn is_group_error(code: ErrorCode) -> bool {
             | ErrorCode::FENCED_INSTANCE_ID
             | ErrorCode::STALE_MEMBER_EPOCH
             | ErrorCode::UNSUPPORTED_VERSION
-            // Retriable: the whole request is sent again.
+            // These errors are retriable, and the whole request is sent again.
             | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
             | ErrorCode::COORDINATOR_NOT_AVAILABLE
             | ErrorCode::NOT_COORDINATOR
@@ -282,7 +283,7 @@ fn read_committed(
             }
         }
     }
-    // A missing partition is not committed.
+    // If the response does not contain a partition, its offset counts as not committed.
     for tp in missing {
         let reason = format!("the response to OffsetCommit for group {group} leaves out {tp}");
         outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));
@@ -290,7 +291,7 @@ fn read_committed(
     Ok(outcomes)
 }
 
-/// Returns a hint for errors whose name is misleading here.
+/// Returns a hint for errors whose usual meaning is misleading here.
 fn hint(code: ErrorCode, version: i16) -> &'static str {
     match (code, version) {
         (ErrorCode::UNKNOWN_MEMBER_ID, _) => " (the group has members: only they may commit until they leave)",
@@ -353,14 +354,14 @@ fn read_group(
     partitions: Vec<(TopicPartition, OffsetFetchResponsePartitions)>,
 ) -> Result<FetchedByPartition> {
     let mut offsets = FetchedByPartition::new();
-    // Apache Kafka reports an unknown group as one without offsets; other brokers return this error.
+    // Apache Kafka responds for an unknown group as if it had no offsets, but other brokers return this error.
     if code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
         return Ok(offsets);
     }
     let failed = |code| Error::server(code, format!("OffsetFetch for group {group}"));
     ErrorCode::from_i16(code).ok().map_err(failed)?;
     for (tp, partition) in partitions {
-        // Version 0 reports a partition without an offset in ZooKeeper by this error.
+        // In version 0, this error means that the partition has no offset in ZooKeeper.
         if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
             continue;
         }

@@ -16,7 +16,8 @@ use super::engine::RequestBatch;
 use super::response_errors::{check, check_item};
 use crate::error::Result;
 
-/// Entity of a quota: type and name of each component, `None` for the default; sorted by type.
+/// Entity of a quota, as a list of components sorted by type. A component is a type and a name; `None` stands for the
+/// default.
 pub type QuotaEntity = Vec<(String, Option<String>)>;
 
 /// Component of a quota filter.
@@ -24,13 +25,13 @@ pub type QuotaEntity = Vec<(String, Option<String>)>;
 pub struct QuotaComponent {
     /// Entity type: `user`, `client-id` or `ip`.
     pub kind: String,
-    /// Match type: 0 exact name, 1 default, 2 any name.
+    /// Match type: 0 for the exact name, 1 for the default, 2 for any name.
     pub matching: i8,
     /// Name.
     pub name: Option<String>,
 }
 
-/// Quota values of an entity by name.
+/// Quotas of an entity: the values by quota name.
 pub type Quotas = BTreeMap<String, f64>;
 
 fn describe(entity: &QuotaEntity) -> String {
@@ -42,10 +43,11 @@ fn describe(entity: &QuotaEntity) -> String {
 }
 
 impl Admin {
-    /// Describes the quotas of entities that match all components; with `strict` they have no other components.
+    /// Describes the quotas of entities that match all `components`. With `strict`, entities with further components do
+    /// not match.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_quotas(
         &self,
         components: &[QuotaComponent],
@@ -78,10 +80,12 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Sets or removes (`None`) quotas, or only validates the changes; each entity has its own result.
+    /// Sets quotas, removes quotas whose value is `None`, or only validates these changes. Returns a result for each
+    /// entity.
     ///
     /// # Errors
-    /// Errors that do not concern a single entity; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual entities are returned in the list.
     pub async fn alter_quotas(
         &self,
         changes: &BTreeMap<QuotaEntity, Vec<(String, Option<f64>)>>,

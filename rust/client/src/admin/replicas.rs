@@ -1,4 +1,4 @@
-//! Replicas: leader election, reassignment and log directories.
+//! Operations on replicas: leader election, reassignment and log directories.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::types::TopicPartition;
 /// Ongoing reassignment of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reassignment {
-    /// All replicas, old and new.
+    /// Broker ids of all replicas, including those being added or removed.
     pub replicas: Vec<i32>,
-    /// Replicas being added.
+    /// Broker ids of the replicas being added.
     pub adding: Vec<i32>,
-    /// Replicas being removed.
+    /// Broker ids of the replicas being removed.
     pub removing: Vec<i32>,
 }
 
@@ -39,11 +39,11 @@ pub struct Reassignment {
 pub struct LogDir {
     /// Path.
     pub path: String,
-    /// Replicas in the directory, or the error of the directory.
+    /// Replicas in the directory, or the error that the broker reports for the directory.
     pub replicas: Result<Vec<ReplicaInfo>>,
-    /// Total size of the volume, in bytes; brokers before 3.3 do not report it.
+    /// Total size of the volume in bytes; brokers before 3.3 do not report it.
     pub total_bytes: Option<i64>,
-    /// Usable size of the volume, in bytes; brokers before 3.3 do not report it.
+    /// Usable size of the volume in bytes; brokers before 3.3 do not report it.
     pub usable_bytes: Option<i64>,
     /// True if the directory accepts no new replicas (KIP-1066).
     pub cordoned: bool,
@@ -56,13 +56,14 @@ pub struct ReplicaInfo {
     pub partition: TopicPartition,
     /// Size, in bytes.
     pub size: i64,
-    /// Lag behind the leader or, for a future replica, behind the current one.
+    /// Number of offsets by which the replica is behind the leader's log. For a future replica, it is compared with the
+    /// current replica instead.
     pub offset_lag: i64,
-    /// True if it is being moved here from another directory.
+    /// True for a future replica, which is being moved here from another directory.
     pub future: bool,
 }
 
-/// Replica of a partition on a broker.
+/// Replica of a partition, as the partition and the broker id.
 pub type Replica = (TopicPartition, i32);
 
 fn topics(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, Vec<i32>)> {
@@ -71,13 +72,14 @@ fn topics(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, Vec<i3
 }
 
 impl Admin {
-    /// Elects leaders: 0 preferred, 1 unclean.
+    /// Elects partition leaders. The election type is 0 for preferred and 1 for unclean elections.
     ///
-    /// Returns for each partition whether its leader has changed; without a list, only the partitions that needed an
-    /// election.
+    /// Returns for each partition whether its leader has changed. If `partitions` is `None`, returns only the
+    /// partitions that required an election.
     ///
     /// # Errors
-    /// Errors that do not concern a single partition; a timeout with its cause if no controller responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds. Errors of
+    /// individual partitions are returned in the list.
     pub async fn elect_leaders(
         &self,
         election: i8,
@@ -120,10 +122,12 @@ impl Admin {
         }
     }
 
-    /// Reassigns replicas to brokers, the preferred leader first; `None` cancels an ongoing reassignment.
+    /// Assigns the replicas of partitions to brokers. The first broker is the preferred leader; `None` cancels an
+    /// ongoing reassignment.
     ///
     /// # Errors
-    /// Errors that do not concern a single partition; a timeout with its cause if no controller responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds. Errors of
+    /// individual partitions are returned in the list.
     pub async fn alter_reassignments(
         &self,
         reassignments: &BTreeMap<TopicPartition, Option<Vec<i32>>>,
@@ -163,10 +167,10 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Controller, timeout), &partitions, build, read).await
     }
 
-    /// Lists the ongoing reassignments, of some partitions or of all.
+    /// Lists the ongoing reassignments of some or all partitions.
     ///
     /// # Errors
-    /// Errors of the controller; a timeout with its cause.
+    /// Fails if the controller returns an error, or with a timeout that contains the last error.
     pub async fn list_reassignments(
         &self,
         partitions: Option<&[TopicPartition]>,
@@ -197,10 +201,10 @@ impl Admin {
         self.send_single(Route::Controller, timeout, build, read).await
     }
 
-    /// Describes the log directories of some brokers or of all; each broker has its own result.
+    /// Describes the log directories of some or all brokers. Returns a result for each broker.
     ///
     /// # Errors
-    /// An error if the ids of all brokers are requested and cannot be fetched.
+    /// Fails if the log directories of all brokers are requested and the list of brokers cannot be fetched.
     pub async fn log_dirs(
         &self,
         brokers: Option<&[i32]>,
@@ -226,11 +230,12 @@ impl Admin {
         self.send_batched(&request, &brokers, build, read).await
     }
 
-    /// Moves replicas to other log directories of their brokers. For a replica that does not exist yet, sets its
-    /// directory.
+    /// Moves replicas to other log directories on the same broker. If a replica does not exist yet, the broker will
+    /// create it in this directory.
     ///
     /// # Errors
-    /// Errors that do not concern a single replica; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual replicas are returned in the list.
     pub async fn move_replicas(
         &self,
         directories: &BTreeMap<Replica, String>,

@@ -1,4 +1,4 @@
-//! Errors in responses, with hints for the operator.
+//! Conversion of error codes in responses to errors with hints for the operator.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use samsarrow_wire::messages::ApiKey;
 use crate::error::{Error, Result};
 use crate::security::redact::Redactor;
 
-/// Returns the error of a response as `Err`, with the broker's message and a hint.
+/// Converts the error code of a response to a result. An error contains the broker's message and a hint.
 ///
 /// # Errors
-/// The error of `code`, if it is not `NONE`.
+/// Fails with the error of `code`, unless it is `NONE`.
 pub(super) fn check(code: i16, message: Option<&str>, context: &str, key: ApiKey) -> Result<()> {
     let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(()) };
     let message = message
@@ -24,15 +24,15 @@ pub(super) fn check(code: i16, message: Option<&str>, context: &str, key: ApiKey
     })
 }
 
-/// Like [`check`], for one item of a request.
+/// Like [`check`], but for the error code of one item.
 ///
 /// # Errors
-/// The error of `code`, if it is not `NONE`.
+/// Fails with the error of `code`, unless it is `NONE`.
 pub(super) fn check_item(key: ApiKey, item: impl fmt::Display, code: i16, message: Option<&str>) -> Result<()> {
     check(code, message, &format!("{} of {item}", key.name()), key)
 }
 
-/// Returns a hint on how to fix an error, if the broker's message is not enough.
+/// Returns a hint on how to fix the error, for errors that need more explanation than the broker's message.
 fn hint(code: ErrorCode, key: ApiKey) -> Option<&'static str> {
     let is_describe =
         matches!(key, ApiKey::DescribeAcls | ApiKey::DescribeUserScramCredentials | ApiKey::DescribeClientQuotas);

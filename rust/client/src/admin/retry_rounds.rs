@@ -1,4 +1,5 @@
-//! Retry loop of batched requests. Items are indexes here, so that it is compiled once and not for each request type.
+//! Retry loop of batched requests. It identifies items by index, so that it is compiled once and not for each request
+//! type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -14,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::join_limited;
 
-/// Results of requests: the item indexes, and a result per item or an error of all.
+/// Results of the requests of a round: the indexes of the requested items, and a result for each item or an error that
+/// concerns all of them.
 pub(super) type RoundResult = Vec<(Vec<usize>, Result<Vec<(usize, Result<()>)>>)>;
 pub(super) type PendingRound<'a> = Pin<Box<dyn Future<Output = RoundResult> + Send + 'a>>;
 
@@ -23,26 +25,26 @@ pub(super) struct RetryRounds<'a> {
     pub(super) key: ApiKey,
     pub(super) routes: Routes<'a>,
     pub(super) timeout: Duration,
-    /// Returns the description of an item in errors.
+    /// Returns the description of an item for error messages.
     pub(super) describe: &'a (dyn Fn(usize) -> String + Sync),
-    /// Sends requests for items to a target, with a timeout.
+    /// Sends the requests for these items to a target, with a time limit.
     pub(super) send: &'a (dyn Fn(Target, Vec<usize>, Duration) -> PendingRound<'a> + Sync),
 }
 
 impl RetryRounds<'_> {
-    /// Sends requests until each of the `items` items has a result.
+    /// Sends requests until each of the items has a result. `items` is the number of items.
     ///
     /// # Errors
-    /// Like [`super::Admin::send_batched`].
+    /// Fails in the same cases as [`super::Admin::send_batched`].
     pub(super) async fn run(&self, items: usize) -> Result<BTreeMap<usize, Result<()>>> {
         let RetryRounds { cluster, key, routes, timeout, .. } = self;
         cluster.check_endpoint(*key)?;
         let mut retry = Retry::new(cluster.options(), *timeout);
         let mut done: BTreeMap<usize, Result<()>> = BTreeMap::new();
         let mut any_response = false;
-        // Last errors by item; they explain more than an attempt that timed out.
+        // Last error of each item. If a later attempt times out, the earlier error says more about the cause.
         let mut last_errors: BTreeMap<usize, Error> = BTreeMap::new();
-        // Items of requests without a response, which a broker may have processed.
+        // Items of requests that got no response. A broker may have processed these requests.
         let mut unanswered: BTreeSet<usize> = BTreeSet::new();
         loop {
             let open: BTreeSet<usize> = (0..items).filter(|item| !done.contains_key(item)).collect();
@@ -116,7 +118,7 @@ impl RetryRounds<'_> {
         }
     }
 
-    /// Sends the requests of all targets concurrently.
+    /// Sends the requests to all targets concurrently.
     async fn send_all(&self, targets: BTreeMap<Target, Vec<usize>>, limit: Duration) -> RoundResult {
         let mut running: Vec<_> =
             targets.into_iter().map(|(target, items)| (self.send)(target, items, limit)).collect();
@@ -135,7 +137,7 @@ impl RetryRounds<'_> {
     }
 }
 
-/// Adds to an error that the request was sent twice, if the first may be the reason for it.
+/// Adds to an error that the request was sent twice, if the error may be due to the success of the first request.
 fn add_earlier_request(key: ApiKey, error: Error) -> Error {
     let Error::Server { code, .. } = &error else { return error };
     let may_be_done = match key {
@@ -156,7 +158,8 @@ fn add_earlier_request(key: ApiKey, error: Error) -> Error {
     error.context(format!("{} was sent again because no response came, and the first may have done it", key.name()))
 }
 
-/// Adds the first KRaft release to an error about an API that ZooKeeper clusters had earlier.
+/// Adds the first KRaft release that supports the API to an error, for APIs that clusters with ZooKeeper supported
+/// earlier.
 fn add_kraft_release(key: ApiKey, error: Error) -> Error {
     let since = match key {
         ApiKey::DescribeUserScramCredentials | ApiKey::AlterUserScramCredentials => "3.5",

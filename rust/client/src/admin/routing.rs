@@ -1,4 +1,4 @@
-//! Routing of items to brokers, before each round of requests.
+//! Routing of items to brokers before each round of requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,13 +19,13 @@ pub(super) enum Target {
     Node(i32),
 }
 
-/// Item indexes by destination.
+/// Indexes of the items, grouped by destination.
 #[derive(Debug, Default)]
 pub(super) struct RoutedItems {
     pub(super) targets: BTreeMap<Target, Vec<usize>>,
-    /// Items that cannot be sent now.
+    /// Items that cannot be sent in this round, with their errors.
     pub(super) failures: Vec<(usize, Error)>,
-    /// Items completed without a request.
+    /// Items that have failed finally and need no request, with their errors.
     pub(super) completed: Vec<(usize, Error)>,
 }
 
@@ -38,7 +38,7 @@ impl RoutedItems {
 /// Routes items to brokers.
 ///
 /// # Errors
-/// Errors that are not retriable and concern all items.
+/// Fails with an error that is not retriable and concerns all items.
 pub(super) async fn route_items(
     cluster: &Cluster,
     routes: &Routes<'_>,
@@ -47,10 +47,11 @@ pub(super) async fn route_items(
 ) -> Result<RoutedItems> {
     match routes {
         Routes::Any if !cluster.options().at_controllers => Ok(RoutedItems::to_target(Target::Any, open)),
-        // Only the active controller serves all APIs.
+        // Among controllers, only the active one supports all APIs.
         Routes::Any | Routes::Controller => {
             match cluster.refresh(limit).await {
-                // If none is known, any broker returns the error, for example that its version is too old.
+                // If no controller is known, any broker returns the appropriate error, for example that its version is
+                // too old.
                 Ok(()) => match cluster.metadata().controller {
                     ..0 => Ok(RoutedItems::to_target(Target::Any, open)),
                     id => Ok(RoutedItems::to_target(Target::Node(id), open)),
@@ -80,7 +81,7 @@ async fn by_leader(
     let names: BTreeSet<&str> = open.iter().map(|(_, tp)| &*tp.topic).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let topics = cluster.topics_each(&names, limit).await;
-    // Partitions may have been added since.
+    // If a partition is missing in the metadata, it may have been added since the last refresh.
     if open.iter().any(|(_, tp)| absent(&cluster.metadata(), tp).is_some()) {
         match cluster.refresh(limit).await {
             Err(error) if !error.retriable() => return Err(error),
@@ -93,7 +94,7 @@ async fn by_leader(
         let unknown = topics.get(&*tp.topic).and_then(|known| known.as_ref().err().cloned());
         let leader = metadata.leader(&tp.topic, tp.partition);
         match (unknown.or_else(|| absent(&metadata, tp)), leader) {
-            // `topics_each` has already retried a missing topic.
+            // The error is final, because `topics_each` has already retried the lookup of a missing topic.
             (Some(error @ Error::Server { .. }), _) => routed.completed.push((item, error)),
             (Some(error), _) => routed.failures.push((item, error)),
             (None, Some(leader)) => routed.targets.entry(Target::Node(leader.node)).or_default().push(item),
@@ -122,7 +123,7 @@ async fn by_coordinator(
     let (mut targets, mut failures) = (BTreeMap::<Target, Vec<usize>>::new(), Vec::new());
     let mut coordinators = match find_coordinators(cluster, coordinator_type, &keys, limit).await {
         Ok(coordinators) => coordinators,
-        // No broker can be reached now.
+        // No broker can be reached at the moment.
         Err(error) if error.retriable() => keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect(),
         Err(error) => return Err(error),
     };
@@ -168,7 +169,8 @@ async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit:
     Ok(RoutedItems { targets: known, failures, completed: Vec::new() })
 }
 
-/// Refreshes metadata if a target is not in it. Returns the error if it is retriable.
+/// Refreshes metadata if it lacks a target. Returns a retriable error of the refresh as `Some`, and fails with other
+/// errors.
 async fn refresh_unknown(
     cluster: &Cluster,
     targets: &BTreeMap<Target, Vec<usize>>,

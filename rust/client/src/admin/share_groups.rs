@@ -1,4 +1,4 @@
-//! Share groups (KIP-932): describe groups; list, alter and delete their offsets.
+//! Operations on share groups (KIP-932): describe groups; list, alter and delete their offsets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,15 +28,15 @@ use crate::types::TopicPartition;
 /// Description of a share group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareGroupDescription {
-    /// `Stable`, `Empty` and so on.
+    /// State, such as `Stable` or `Empty`.
     pub state: String,
-    /// Group epoch, which rises with each change of members or subscriptions.
+    /// Group epoch, which increases with each change of members or subscriptions.
     pub epoch: i32,
-    /// Group epoch of the current assignment.
+    /// Group epoch for which the current assignment was computed.
     pub assignment_epoch: i32,
     /// Name of the assignor.
     pub assignor: String,
-    /// Members, sorted by id.
+    /// Members, sorted by member id.
     pub members: Vec<ShareMember>,
 }
 
@@ -51,7 +51,7 @@ pub struct ShareMember {
     pub epoch: i32,
     /// Client id.
     pub client_id: String,
-    /// Host of the client.
+    /// Host address of the client.
     pub host: String,
     /// Subscribed topics.
     pub topics: Vec<String>,
@@ -59,18 +59,18 @@ pub struct ShareMember {
     pub assignment: Vec<TopicPartition>,
 }
 
-/// Offset of a share group in a partition.
+/// Progress of a share group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareOffset {
-    /// Share-partition start offset: the first offset not yet completed.
+    /// Share-partition start offset: the first offset whose processing is not completed.
     pub start: i64,
-    /// Leader epoch of that offset.
+    /// Leader epoch of the record at the start offset.
     pub leader_epoch: Option<i32>,
-    /// Number of records not yet completed; brokers before 4.2 do not report it.
+    /// Number of records whose processing is not completed; brokers before 4.2 do not report it.
     pub lag: Option<i64>,
 }
 
-/// Offsets of a share group by partition.
+/// Result for each partition of a share group; `None` if the group has no state there.
 pub type ShareOffsets = Vec<(TopicPartition, Result<Option<ShareOffset>>)>;
 
 fn partitions(topics: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<TopicPartition> {
@@ -82,10 +82,10 @@ fn partitions(topics: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<TopicPart
 }
 
 impl Admin {
-    /// Describes share groups; each group has its own result.
+    /// Describes share groups. Returns a result for each group.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn describe_share_groups(
         &self,
         groups: &[String],
@@ -126,11 +126,11 @@ impl Admin {
         self.send_batched(&group_request(timeout), groups, build, read).await
     }
 
-    /// Lists offsets of share groups, in some partitions or in all with state; each group and each partition has its
-    /// own result.
+    /// Lists the offsets of share groups, either in the given partitions or in all partitions that have state. Returns
+    /// a result for each group and for each partition.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn list_share_offsets(
         &self,
         partitions: &BTreeMap<String, Option<Vec<TopicPartition>>>,
@@ -186,10 +186,10 @@ impl Admin {
         self.with_share_state("the offsets of share groups", timeout, sending).await
     }
 
-    /// Sets the start offsets of a share group without members; each partition has its own result.
+    /// Sets the start offsets of a share group that has no members. Returns a result for each partition.
     ///
     /// # Errors
-    /// An error of the group as a whole; a timeout with its cause.
+    /// Fails with an error of the whole group, or with a timeout that contains the last error.
     pub async fn alter_share_offsets(
         &self,
         group: &str,
@@ -237,10 +237,11 @@ impl Admin {
         done.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, done)| done)
     }
 
-    /// Deletes the offsets of a share group without members, by topic; each topic has its own result.
+    /// Deletes all offsets of a share group in the given topics. The group must have no members. Returns a result for
+    /// each topic.
     ///
     /// # Errors
-    /// An error of the group as a whole; a timeout with its cause.
+    /// Fails with an error of the whole group, or with a timeout that contains the last error.
     pub async fn delete_share_offsets(
         &self,
         group: &str,

@@ -1,8 +1,8 @@
-//! The topic that stores the state of share groups, which brokers create on first use.
+//! The topic `__share_group_state`, in which brokers store the state of share groups. They create it on first use.
 //!
-//! If it cannot be created, Kafka 4.3 responds only after 30 seconds, with an error that no coordinator was found
-//! (measured with one broker and the default of three replicas). Until then the broker reads no other request from that
-//! connection, so these requests use a connection of their own.
+//! If the topic cannot be created, Kafka 4.3 responds only after 30 seconds with the error that it found no coordinator
+//! (measured with one broker and the default of three replicas). Until then, the broker reads no other request from the
+//! connection, so requests that need the topic use a separate connection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::error::{Error, Result};
 const STATE_TOPIC: &str = "__share_group_state";
 const REPLICAS: &str = "share.coordinator.state.topic.replication.factor";
 const BROKER: i8 = 4;
-/// Time within which brokers create the topic, if they can.
+/// Time within which brokers normally create the topic.
 const CREATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Admin {
-    /// Returns the result of `request`, or the reason why the topic cannot be created.
+    /// Returns the result of `request`. If there is none after [`CREATION_TIMEOUT`], checks whether the topic can be
+    /// created.
     ///
     /// # Errors
-    /// The error of `request`; `INVALID_REPLICATION_FACTOR` if the topic cannot be created.
+    /// Fails with the error of `request`, or with `INVALID_REPLICATION_FACTOR` if the topic cannot be created.
     pub(super) async fn with_share_state<T>(
         &self,
         context: &str,
@@ -35,7 +36,7 @@ impl Admin {
             sleep(CREATION_TIMEOUT).await;
             match self.topic_error(context, timeout).await {
                 Ok(Some(error)) => error,
-                // The response of the brokers is more precise.
+                // No reason was found, so the result of `request` is awaited.
                 Ok(None) | Err(_) => std::future::pending().await,
             }
         };

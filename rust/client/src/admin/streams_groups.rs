@@ -1,4 +1,4 @@
-//! Groups of Kafka Streams (KIP-1071): describe groups.
+//! Description of Kafka Streams groups (KIP-1071).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::error::Result;
 /// Description of a streams group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamsGroupDescription {
-    /// `Stable`, `Empty` and so on.
+    /// State, such as `Stable` or `Empty`.
     pub state: String,
-    /// Group epoch, which rises with each change of members or topology.
+    /// Group epoch, which increases with each change of members or topology.
     pub epoch: i32,
-    /// Group epoch of the current assignment.
+    /// Group epoch for which the current assignment was computed.
     pub assignment_epoch: i32,
-    /// Epoch of the topology, −1 if none.
+    /// Epoch of the topology, −1 if the group has no topology.
     pub topology_epoch: i32,
     /// Subtopologies of the group's topology.
     pub subtopologies: Vec<Subtopology>,
-    /// Members, sorted by id.
+    /// Members, sorted by member id.
     pub members: Vec<StreamsMember>,
 }
 
@@ -37,15 +37,15 @@ pub struct Subtopology {
     pub id: String,
     /// Source topics.
     pub sources: Vec<String>,
-    /// Repartition topics that it writes.
+    /// Repartition topics that the subtopology writes to.
     pub sinks: Vec<String>,
-    /// Changelog topics of its state stores.
+    /// Changelog topics of the subtopology's state stores.
     pub changelogs: Vec<String>,
-    /// Repartition topics that it reads.
+    /// Repartition topics that the subtopology reads from.
     pub repartitions: Vec<String>,
 }
 
-/// Task partitions by subtopology id.
+/// Partitions of tasks by subtopology id.
 pub type Tasks = BTreeMap<String, Vec<i32>>;
 
 /// Member of a streams group.
@@ -61,23 +61,23 @@ pub struct StreamsMember {
     pub rack: Option<String>,
     /// Client id.
     pub client_id: String,
-    /// Host of the client.
+    /// Host address of the client.
     pub host: String,
-    /// Topology epoch of the member.
+    /// Epoch of the topology that the member uses.
     pub topology_epoch: i32,
     /// Id of the process that runs the member.
     pub process_id: String,
-    /// Current tasks: active, standby, warm-up.
+    /// Current tasks: active, standby and warm-up tasks.
     pub assignment: [Tasks; 3],
-    /// Target tasks: active, standby, warm-up.
+    /// Target tasks: active, standby and warm-up tasks.
     pub target: [Tasks; 3],
 }
 
 impl Admin {
-    /// Describes streams groups; each group has its own result.
+    /// Describes streams groups. Returns a result for each group.
     ///
     /// # Errors
-    /// Errors that do not concern a single group.
+    /// Fails with an error that concerns the whole request. Errors of individual groups are returned in the list.
     pub async fn describe_streams_groups(
         &self,
         groups: &[String],

@@ -1,4 +1,4 @@
-//! Delegation tokens: temporary credentials without a password (KIP-48).
+//! Delegation tokens: temporary credentials with which a client can log in without its own password (KIP-48).
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,13 +19,13 @@ use super::engine::RequestBatch;
 use super::response_errors::check;
 use crate::error::{Error, Result};
 
-/// First version of CreateDelegationToken with an owner (KIP-373).
+/// First version of CreateDelegationToken that contains an owner (KIP-373).
 const OWNERS: i16 = 3;
 
 /// Principal of a client, as authenticated by a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal {
-    /// `User`, unless brokers use a custom principal builder.
+    /// Principal type: `User`, unless brokers use a custom principal builder.
     pub kind: String,
     /// Name.
     pub name: String,
@@ -52,33 +52,34 @@ impl fmt::Display for Principal {
     }
 }
 
-/// Delegation token. Times are milliseconds since 1970.
+/// Delegation token. All times are in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegationToken {
-    /// Token id, the user name of a login.
+    /// Token id, which is the user name for a login.
     pub token_id: String,
-    /// HMAC; encoded as base64, it is the password of a login.
+    /// HMAC. Its base64 encoding is the password for a login.
     pub hmac: Hidden,
-    /// Principal of clients that log in with the token.
+    /// Principal as which clients are authenticated if they log in with the token.
     pub owner: Principal,
     /// Principal that requested the token; brokers before 3.3 do not report it.
     pub requester: Option<Principal>,
-    /// Principals that may renew the token, besides its owner.
+    /// Principals that may renew the token in addition to its owner.
     pub renewers: Vec<Principal>,
     /// Time of creation.
     pub issued: i64,
-    /// Time of expiry unless it is renewed.
+    /// Time at which the token expires unless it is renewed.
     pub expires: i64,
-    /// Latest time of expiry, regardless of renewals.
+    /// Latest time of expiry, even if the token is renewed.
     pub ends: i64,
 }
 
 impl Admin {
-    /// Creates a token for `owner`, by default the current user. Its maximum lifetime is `lifetime` or the broker's
-    /// `delegation.token.max.lifetime.ms`.
+    /// Creates a token for `owner`, or for the current user if `owner` is `None`. The maximum lifetime of the token is
+    /// `lifetime`, or the broker's `delegation.token.max.lifetime.ms` if `lifetime` is `None`.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause, after which an unknown token may exist.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error. After a timeout, a token may
+    /// exist that the caller does not know.
     pub async fn create_delegation_token(
         &self,
         owner: Option<&Principal>,
@@ -87,7 +88,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<DelegationToken> {
         let key = ApiKey::CreateDelegationToken;
-        // Brokers would treat 0 as unset, and create a token with the maximum lifetime.
+        // A lifetime of 0 is rejected, because brokers would ignore it and create a token with the maximum lifetime.
         if milliseconds(lifetime) == 0 {
             return Err(Error::configuration("a delegation token needs a lifetime of more than a millisecond"));
         }
@@ -131,11 +132,11 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Sets the expiry of a token to `period` from now, or to the broker's `delegation.token.expiry.time.ms`, limited
-    /// by its maximum lifetime. Returns the time of expiry.
+    /// Renews a token, so that it expires after `period`, or after the broker's `delegation.token.expiry.time.ms` if
+    /// `period` is `None`, but not after its maximum lifetime. Returns the time of expiry.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn renew_delegation_token(
         &self,
         hmac: &Bytes,
@@ -153,10 +154,10 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Expires a token after `period`, or immediately. Returns the time of expiry.
+    /// Makes a token expire after `period`, or immediately if `period` is `None`. Returns the time of expiry.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn expire_delegation_token(
         &self,
         hmac: &Bytes,
@@ -174,10 +175,11 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Describes the tokens of these owners, or of all, that the current user may describe; sorted by time of creation.
+    /// Describes the tokens of `owners` or of all owners, sorted by time of creation. The list contains only tokens
+    /// that the current user is allowed to describe.
     ///
     /// # Errors
-    /// Errors of brokers; a timeout with its cause.
+    /// Fails if a broker returns an error, or with a timeout that contains the last error.
     pub async fn describe_delegation_tokens(
         &self,
         owners: Option<&[Principal]>,
@@ -223,7 +225,8 @@ fn requester(kind: String, name: String) -> Option<Principal> {
     (!kind.is_empty()).then_some(Principal { kind, name })
 }
 
-/// Returns −1 for `None`: the broker's default, or immediate expiry.
+/// Returns a duration in milliseconds. For `None`, returns −1, which stands for the broker's default or for immediate
+/// expiry.
 fn milliseconds(time: Option<Duration>) -> i64 {
     time.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Topics: create, delete and list topics, add partitions, and delete records.
+//! Operations on topics: create, delete and list topics, add partitions, and delete records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,9 +26,9 @@ use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// First version of CreateTopics with the broker's defaults for partitions and replicas (KIP-464).
+/// First version of CreateTopics that supports the broker's default numbers of partitions and replicas (KIP-464).
 const CREATE_DEFAULTS: i16 = 4;
-/// First version of DeleteTopics with structs of names or ids (KIP-516).
+/// First version of DeleteTopics that supports topic ids (KIP-516).
 const DELETE_STRUCTS: i16 = 6;
 
 /// Topic to create.
@@ -40,13 +40,13 @@ pub struct NewTopic {
     pub num_partitions: i32,
     /// Replication factor; −1 for the broker's default.
     pub replication_factor: i16,
-    /// Replicas of each partition; if set, both numbers are −1.
+    /// Broker ids of the replicas of each partition. If it is not empty, both numbers above must be −1.
     pub assignment: Vec<Vec<i32>>,
     /// Topic configs.
     pub configs: Vec<(String, String)>,
 }
 
-/// Result of a topic creation or its validation. Brokers before 2.4 do not report the numbers.
+/// Result of the creation of a topic, or of its validation. Brokers before 2.4 do not report the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreatedTopic {
     /// Topic id, zero if brokers do not report ids.
@@ -60,9 +60,9 @@ pub struct CreatedTopic {
 /// Reference to a topic, by name or id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopicRef {
-    /// By name.
+    /// Topic name.
     Name(String),
-    /// By id, which is never reused (KIP-516).
+    /// Topic id. Ids are never reused (KIP-516).
     Id([u8; 16]),
 }
 
@@ -81,12 +81,12 @@ impl fmt::Display for TopicRef {
     }
 }
 
-/// New number of partitions of a topic.
+/// New number of partitions for a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPartitions {
-    /// Total number, including the existing ones.
+    /// Total number of partitions, including the existing ones.
     pub count: i32,
-    /// Replicas of each new partition; `None` for assignment by the controller.
+    /// Broker ids of the replicas of each new partition; `None` if the controller should assign them.
     pub assignment: Option<Vec<Vec<i32>>>,
 }
 
@@ -103,7 +103,7 @@ pub struct TopicListing {
     pub internal: bool,
 }
 
-/// Result per topic, in the order of the request.
+/// Result for each topic, in the order of the request.
 pub type PerTopic<T> = Vec<(String, Result<T>)>;
 
 fn controller_request(timeout: Duration) -> BatchedRequest<String> {
@@ -111,10 +111,11 @@ fn controller_request(timeout: Duration) -> BatchedRequest<String> {
 }
 
 impl Admin {
-    /// Creates topics, or only validates the requests; each topic has its own result.
+    /// Creates topics, or only validates the requests. Returns a result for each topic.
     ///
     /// # Errors
-    /// A duplicate name; a timeout with its cause if no controller responded.
+    /// Fails if a name occurs twice, with an error that concerns the whole request, or with a timeout if no controller
+    /// responds.
     pub async fn create_topics(
         &self,
         new: &[NewTopic],
@@ -159,10 +160,10 @@ impl Admin {
         self.send_batched(&controller_request(timeout), &names, build, read).await
     }
 
-    /// Deletes topics; each has its own result.
+    /// Deletes topics. Returns a result for each topic.
     ///
     /// # Errors
-    /// A timeout with its cause if no controller responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds.
     pub async fn delete_topics(&self, topics: &[TopicRef], timeout: Duration) -> Result<Vec<(TopicRef, Result<()>)>> {
         let key = ApiKey::DeleteTopics;
         let build = |batch: &RequestBatch<'_, TopicRef>| {
@@ -190,7 +191,7 @@ impl Admin {
         let read = |batch: &RequestBatch<'_, TopicRef>, response: DeleteTopicsResponse| {
             let mut results = Vec::new();
             for t in response.responses {
-                // Responses to ids contain the name too, if the topic existed.
+                // If a topic was deleted by id and existed, the response also contains its name.
                 let id = TopicRef::Id(t.topic_id.0);
                 let topic = match t.name {
                     Some(name) if !batch.items.contains(&id) => TopicRef::Name(name),
@@ -204,10 +205,10 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Controller, timeout), topics, build, read).await
     }
 
-    /// Adds partitions to topics, or only validates the requests; each topic has its own result.
+    /// Adds partitions to topics, or only validates the requests. Returns a result for each topic.
     ///
     /// # Errors
-    /// A timeout with its cause if no controller responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds.
     pub async fn create_partitions(
         &self,
         new: &BTreeMap<String, NewPartitions>,
@@ -241,11 +242,12 @@ impl Admin {
         self.send_batched(&controller_request(timeout), &names, build, read).await
     }
 
-    /// Deletes the records before an offset of each partition; −1 for the high watermark. Returns the new low
-    /// watermarks.
+    /// Deletes the records of each partition before the given offset. Offset −1 stands for the high watermark. Returns
+    /// the new low watermark of each partition.
     ///
     /// # Errors
-    /// Errors that do not concern a single partition; a timeout with its cause if no leader responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no leader responds. Errors of
+    /// individual partitions are returned in the list.
     pub async fn delete_records(
         &self,
         before: &BTreeMap<TopicPartition, i64>,
@@ -283,18 +285,19 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Leader(|tp| tp), timeout), &partitions, build, read).await
     }
 
-    /// Lists all topics, or the existing ones of `names`, sorted by name.
+    /// Lists all topics or, if `names` is given, those that exist, sorted by name.
     ///
     /// # Errors
-    /// No broker responds within `timeout`, or brokers reject one of the names.
+    /// Fails if no broker responds within `timeout`, or if a broker returns an error for one of the names.
     pub async fn list_topics(&self, names: Option<&[String]>, timeout: Duration) -> Result<Vec<TopicListing>> {
         self.find_topics(names, timeout).await?.into_iter().map(|(_, topic)| topic).collect()
     }
 
-    /// Lists all topics, or the existing ones of `names`, sorted by name, with an error for each name that brokers reject.
+    /// Like [`list_topics`](Self::list_topics), but returns the error of each name that a broker rejects instead of
+    /// failing.
     ///
     /// # Errors
-    /// No broker responds within `timeout`.
+    /// Fails if no broker responds within `timeout`.
     pub async fn find_topics(
         &self,
         names: Option<&[String]>,
@@ -308,10 +311,10 @@ impl Admin {
     }
 }
 
-/// Returns a request for topics by name, or for all.
+/// Returns a request for the topics in `names`, or for all topics if it is `None`.
 pub(super) fn metadata_request(version: i16, names: Option<&[String]>) -> MetadataRequest {
     let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
-    // A null list requests all topics; version 0 uses an empty one.
+    // A null list requests all topics. In version 0, an empty list does.
     let all = if version == 0 { Some(Vec::new()) } else { None };
     let topics = names.map_or(all, |names| Some(names.iter().map(named).collect()));
     MetadataRequest { topics, allow_auto_topic_creation: version < 4, ..Default::default() }
@@ -338,17 +341,17 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
     }
 }
 
-/// Returns the topics of a response, with an error for each name that brokers reject; missing ones are omitted.
+/// Returns the topics of a response, with an error for each name that the broker rejects. Missing topics are left out.
 fn listings(response: MetadataResponse) -> Result<Vec<(String, Result<TopicListing>)>> {
     let mut topics = Vec::with_capacity(response.topics.len());
     for topic in response.topics {
         let (name, code) = (topic.name.unwrap_or_default(), ErrorCode::from_i16(topic.error_code));
-        // A topic with partitions is listed even if they have no leader yet.
+        // A topic that has partitions is listed even if they have no leader yet.
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
             continue;
         } else if code != ErrorCode::NONE && topic.partitions.is_empty() {
             let error = Error::server(code, format!("topic {name}"));
-            // The request is repeated: another response may have the topic.
+            // The whole request is retried, because another broker may return the topic.
             if error.retriable() {
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! Transactions: list, describe, abort and fence (KIP-664).
+//! Operations on transactions: list, describe, abort and fence (KIP-664).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,16 +21,16 @@ use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// Filter of listed transactional ids; empty lists and `None` match all.
+/// Filter of listed transactional ids. Empty lists and `None` match all ids.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionFilter {
     /// Transaction states.
     pub states: Vec<String>,
     /// Producer ids.
     pub producer_ids: Vec<i64>,
-    /// Minimum duration of an open transaction; Kafka 3.8 and later.
+    /// Minimum duration of an open transaction; supported by Kafka 3.8 and later.
     pub longer_than: Option<Duration>,
-    /// Regular expression of transactional ids, applied by brokers (RE2J); Kafka 4.1 and later.
+    /// Regular expression for transactional ids, which brokers evaluate (RE2J); supported by Kafka 4.1 and later.
     pub pattern: Option<String>,
 }
 
@@ -41,16 +41,16 @@ pub struct TransactionListing {
     pub transactional_id: String,
     /// Producer id.
     pub producer_id: i64,
-    /// `Empty`, `Ongoing` and so on.
+    /// Transaction state, such as `Empty` or `Ongoing`.
     pub state: String,
 }
 
-/// Description of a transactional id and its transaction.
+/// Description of a transactional id and its current transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionDescription {
-    /// Id of the transaction coordinator.
+    /// Broker id of the transaction coordinator.
     pub coordinator: i32,
-    /// `Empty`, `Ongoing` and so on.
+    /// Transaction state, such as `Empty` or `Ongoing`.
     pub state: String,
     /// Producer id.
     pub producer_id: i64,
@@ -58,37 +58,37 @@ pub struct TransactionDescription {
     pub producer_epoch: i16,
     /// Transaction timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// Start time in milliseconds since 1970, if a transaction is open.
+    /// Start time of the open transaction in milliseconds since 1970; `None` if none is open.
     pub start: Option<i64>,
-    /// Partitions of the transaction.
+    /// Partitions that are part of the transaction.
     pub partitions: Vec<TopicPartition>,
 }
 
-/// State of a producer in a partition.
+/// State of an idempotent producer in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerState {
     /// Producer id.
     pub producer_id: i64,
     /// Producer epoch.
     pub producer_epoch: i32,
-    /// Sequence number of its last record, −1 if none.
+    /// Sequence number of the producer's last record, −1 if there is none.
     pub last_sequence: i32,
-    /// Timestamp of its last record in milliseconds since 1970, −1 if none.
+    /// Timestamp of the producer's last record in milliseconds since 1970, −1 if there is none.
     pub last_timestamp: i64,
-    /// Epoch of the coordinator that completed its last transaction.
+    /// Epoch of the coordinator that completed the producer's last transaction.
     pub coordinator_epoch: Option<i32>,
-    /// Start offset of its open transaction.
+    /// Start offset of the producer's open transaction; `None` if none is open.
     pub transaction_start: Option<i64>,
 }
 
-/// Transaction that blocks the last stable offset of a partition, and that no coordinator will complete.
+/// Open transaction in a partition that no coordinator will complete, so that the last stable offset does not advance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HangingTransaction {
     /// Partition.
     pub partition: TopicPartition,
     /// State of the producer in the partition.
     pub producer: ProducerState,
-    /// Transactional id, if a coordinator still has it.
+    /// Transactional id, if a coordinator still knows it.
     pub transactional_id: Option<String>,
 }
 
@@ -98,10 +98,11 @@ fn transactional_id_request(timeout: Duration) -> BatchedRequest<String> {
 }
 
 impl Admin {
-    /// Lists the transactional ids of all brokers, sorted.
+    /// Lists the transactional ids of all brokers that match `filter`, sorted.
     ///
     /// # Errors
-    /// The error of any broker that cannot be reached within `timeout`, because the list would lack its ids.
+    /// Fails if a broker cannot be reached within `timeout`, because its transactional ids would be missing from the
+    /// list.
     pub async fn list_transactions(
         &self,
         filter: &TransactionFilter,
@@ -147,10 +148,11 @@ impl Admin {
         Ok(listings)
     }
 
-    /// Describes transactional ids; each has its own result.
+    /// Describes transactional ids. Returns a result for each id.
     ///
     /// # Errors
-    /// Errors that do not concern a single id; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual ids are returned in the list.
     pub async fn describe_transactions(
         &self,
         ids: &[String],
@@ -184,10 +186,11 @@ impl Admin {
         self.send_batched(&transactional_id_request(timeout), ids, build, read).await
     }
 
-    /// Describes the idempotent producers of partitions, as known by the leaders.
+    /// Describes the idempotent producers of partitions, as the partition leaders know them.
     ///
     /// # Errors
-    /// Errors that do not concern a single partition; a timeout with its cause if no leader responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no leader responds. Errors of
+    /// individual partitions are returned in the list.
     pub async fn describe_producers(
         &self,
         partitions: &[TopicPartition],
@@ -224,10 +227,10 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Leader(|tp| tp), timeout), partitions, build, read).await
     }
 
-    /// Aborts an open transaction in one partition, without its coordinator.
+    /// Aborts an open transaction in one partition, without contacting its coordinator.
     ///
     /// # Errors
-    /// The error of the leader; a timeout with its cause.
+    /// Fails if the partition leader returns an error, or with a timeout that contains the last error.
     pub async fn abort_transaction(
         &self,
         partition: &TopicPartition,
@@ -268,11 +271,12 @@ impl Admin {
         results.into_iter().try_for_each(|(_, result)| result)
     }
 
-    /// Fences the producers of transactional ids, which aborts their open transactions. Returns producer ids and new
-    /// epochs.
+    /// Fences the producers of transactional ids, which aborts their open transactions. Returns the producer id and the
+    /// new producer epoch for each transactional id.
     ///
     /// # Errors
-    /// Errors that do not concern a single id; a timeout with its cause if no broker responded.
+    /// Fails with an error that concerns the whole request, or with a timeout if no broker responds. Errors of
+    /// individual ids are returned in the list.
     pub async fn fence_producers(
         &self,
         ids: &[String],
@@ -282,7 +286,8 @@ impl Admin {
         let build = |batch: &RequestBatch<'_, String>| {
             Ok(InitProducerIdRequest {
                 transactional_id: batch.items.first().cloned(),
-                // Same value as in the Java client. It has no effect, because no transaction will use it.
+                // The value is the same as in Java's client. It has no effect, because no transaction is started with
+                // it.
                 transaction_timeout_ms: 1,
                 ..Default::default()
             })
@@ -296,11 +301,11 @@ impl Admin {
         self.send_batched(&request, ids, build, read).await
     }
 
-    /// Finds transactions that are open in `partitions`, or in any partition, for longer than `longer_than`, and that
-    /// no coordinator has as open there.
+    /// Finds transactions that are open in one of `partitions` (or in any partition if it is `None`) and have written
+    /// no record for longer than `longer_than`, although no coordinator knows them as open in this partition.
     ///
     /// # Errors
-    /// The first error of any request, because a hanging transaction could be missed.
+    /// Fails if any of the requests fails, because a hanging transaction could be missed.
     pub async fn find_hanging(
         &self,
         partitions: Option<&[TopicPartition]>,

@@ -27,16 +27,16 @@ use super::response_errors::check;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Minimum of RFC 7677 and of brokers.
+/// Minimum number of iterations, required by RFC 7677 and by brokers.
 const MIN_ITERATIONS: u32 = 4096;
-/// Maximum that this client accepts in a SCRAM login; brokers accept up to 16384.
+/// Maximum number of iterations, equal to the limit of this client in a SCRAM login. Brokers accept at most 16384.
 const MAX_ITERATIONS: u32 = 1_000_000;
 const SALT: usize = 32;
 
 /// SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScramMechanism {
-    /// A mechanism newer than this client.
+    /// A mechanism that is newer than this client.
     Unknown,
     /// SCRAM-SHA-256.
     Sha256,
@@ -45,7 +45,7 @@ pub enum ScramMechanism {
 }
 
 impl ScramMechanism {
-    /// Returns the mechanism with this code.
+    /// Returns the mechanism with this protocol code.
     pub fn of(code: i8) -> Self {
         match code {
             1 => Self::Sha256,
@@ -63,7 +63,7 @@ impl ScramMechanism {
         }
     }
 
-    /// Returns the name used in options and by brokers.
+    /// Returns the mechanism's name in options and in Kafka.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -88,7 +88,7 @@ impl fmt::Display for ScramMechanism {
     }
 }
 
-/// SCRAM credential, without its secrets.
+/// SCRAM credential of a user, without the secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScramCredential {
     /// Mechanism.
@@ -111,22 +111,23 @@ pub struct UserAlteration {
 /// Password of a new credential.
 #[derive(Debug, Clone)]
 pub struct NewPassword {
-    /// Password. Only its salted hash is sent.
+    /// The password. Only its salted hash is sent to the broker.
     pub password: Secret,
     /// Number of iterations.
     pub iterations: u32,
-    /// Salt; random by default.
+    /// Salt; a random salt by default.
     pub salt: Option<Vec<u8>>,
 }
 
-/// Result per user, in the order of their first change.
+/// Result for each user, in the order of the users' first changes.
 pub type PerUser<T> = Vec<(String, Result<T>)>;
 
 impl Admin {
-    /// Describes the SCRAM credentials of some users or of all.
+    /// Describes the SCRAM credentials of some or all users. Returns a result for each user.
     ///
     /// # Errors
-    /// Errors that do not concern a single user; a timeout with its cause.
+    /// Fails with an error that concerns the whole request, or with a timeout that contains the last error. Errors of
+    /// individual users are returned in the list.
     pub async fn describe_users(
         &self,
         users: Option<&[String]>,
@@ -137,8 +138,8 @@ impl Admin {
             return Ok(Vec::new());
         }
         let build = |_: &RequestBatch<'_, ()>| {
-            // An empty list requests all users. A null list does too, but brokers that reject the request then send no
-            // response.
+            // An empty list requests all users. So does a null list, but then brokers send no response if they reject
+            // the request.
             let named = |name: &String| UserName { name: name.clone(), ..Default::default() };
             let users = Some(users.unwrap_or_default().iter().map(named).collect());
             Ok(DescribeUserScramCredentialsRequest { users, ..Default::default() })
@@ -173,18 +174,20 @@ impl Admin {
         self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Sets and deletes credentials; each user has one result.
+    /// Sets and deletes credentials. Returns one result for each user.
     ///
-    /// Brokers accept one change per user and request: after a failed change, the user's remaining ones are not sent.
+    /// Brokers accept only one change per user and request, so the changes of a user are sent one after another. After
+    /// a failed change, the further changes of the same user are not sent.
     ///
     /// # Errors
-    /// An invalid change, before a request is sent; a timeout with its cause.
+    /// Fails before a request is sent if a change is invalid. Otherwise fails with an error that concerns the whole
+    /// request, or with a timeout that contains the last error.
     pub async fn alter_users(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         changes.iter().try_for_each(UserAlteration::check)?;
         let deadline = Instant::now() + timeout;
         let mut done: PerUser<()> = Vec::new();
         for mut round in rounds(changes)? {
-            // The first round contains all users.
+            // The first round contains every user, so `done` has their order.
             let failed = |user: &String| done.iter().any(|(known, outcome)| known == user && outcome.is_err());
             round.retain(|change| !failed(&change.user));
             if round.is_empty() {
@@ -201,11 +204,11 @@ impl Admin {
         Ok(done)
     }
 
-    /// Sends changes of distinct users; each user has its own result.
+    /// Sends changes that concern different users. Returns a result for each user.
     async fn alter_once(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         let key = ApiKey::AlterUserScramCredentials;
         let users: Vec<String> = changes.iter().map(|change| change.user.clone()).collect();
-        // Hashing takes milliseconds by design.
+        // Hashing takes milliseconds by design, so it does not run on the runtime's threads.
         let request = spawn_blocking(move || request(changes));
         let request = request.await.map_err(|_| Error::State("hashing passwords was interrupted".into()))??;
         let build = |batch: &RequestBatch<'_, String>| {
@@ -250,7 +253,7 @@ fn rounds(changes: Vec<UserAlteration>) -> Result<Vec<Vec<UserAlteration>>> {
 }
 
 impl UserAlteration {
-    /// Checks for errors that brokers detect late or not at all.
+    /// Checks for errors that brokers would detect late or not at all.
     fn check(&self) -> Result<()> {
         let invalid = |reason: String| Err(Error::configuration(format!("user {}: {reason}", self.user)));
         if self.mechanism == ScramMechanism::Unknown {
@@ -304,7 +307,7 @@ fn random_salt() -> Result<Vec<u8>> {
     Ok(salt)
 }
 
-/// Computes `Hi` of RFC 5802, which is PBKDF2. Like Kafka, without SASLprep.
+/// Computes the function `Hi` of RFC 5802, which is PBKDF2. Like in Kafka, the password is not normalized by SASLprep.
 fn salted(mechanism: ScramMechanism, password: &Secret, salt: &[u8], iterations: u32) -> Result<Bytes> {
     let known = mechanism.algorithm().zip(NonZeroU32::new(iterations));
     let ((algorithm, length), iterations) =
@@ -334,7 +337,8 @@ mod tests {
         }
     }
 
-    /// The first from the example of RFC 7677, whose proof follows from it; the second computed with Python's hashlib.
+    /// The SHA-256 value belongs to the example of RFC 7677, whose proof follows from it. The SHA-512 value was
+    /// computed with Python's hashlib.
     #[test]
     fn salted_password_matches_rfc_7677() {
         let salt = [0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81];
