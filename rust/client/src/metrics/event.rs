@@ -1,4 +1,4 @@
-//! Client events for the application.
+//! Client events that the application can observe.
 
 use crate::types::Rebalance;
 use crate::types::TopicPartition;
@@ -8,7 +8,7 @@ use crate::types::TopicPartition;
 pub enum Event {
     /// A connection to a broker was opened.
     Connected {
-        /// Broker id; bootstrap servers have the ids -1, -2, …
+        /// Broker id. Bootstrap servers have the ids -1, -2, …
         node: i32,
         /// Host and port.
         address: String,
@@ -22,7 +22,7 @@ pub enum Event {
         /// Reason.
         reason: String,
     },
-    /// A login or TLS handshake was rejected by the broker or the client.
+    /// The broker or the client rejected a login or a TLS handshake.
     AuthenticationFailed {
         /// Broker id.
         node: i32,
@@ -42,23 +42,23 @@ pub enum Event {
     },
     /// The assignment changed.
     Rebalanced(Rebalance),
-    /// The position was out of range, or the log was truncated; the position was reset.
+    /// The position was reset, because it was out of range, the log was truncated, or the topic was recreated.
     OffsetReset {
         /// Partition.
         partition: TopicPartition,
-        /// Offset that was requested.
+        /// Position before the reset.
         offset: i64,
         /// Reason.
         reason: String,
     },
-    /// Another client with the same id fenced this one, or the coordinator removed it.
+    /// The client was fenced by another client with the same id, or the coordinator removed it from the group.
     Fenced {
-        /// Error of the broker.
+        /// Error that the broker returned.
         reason: String,
     },
 }
 
-/// Observer of events. Called on threads of the runtime: it must not block.
+/// Observer of events. It is called on threads of the runtime, so it must not block.
 pub trait Observer: Send + Sync + std::fmt::Debug {
     /// Handles an event.
     fn notify(&self, event: Event);

@@ -1,4 +1,4 @@
-//! Prometheus text format (version 0.0.4).
+//! Metrics in the Prometheus text format (version 0.0.4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::types::ClientKind;
 /// Quantiles of summaries.
 const QUANTILES: [&str; 3] = ["0.5", "0.95", "0.99"];
 
-/// Returns the metrics of several clients as one page, each metric once.
+/// Returns the metrics of several clients as one page. The page describes each metric only once.
 pub fn exposition(clients: &[&Metrics]) -> String {
     let mut page = String::new();
     for kind in [ClientKind::Producer, ClientKind::Consumer, ClientKind::Admin] {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Buckets per power of two; limits the error of a percentile to one eighth.
+/// Number of buckets per power of two. It limits the error of a percentile to one eighth.
 const PARTS: usize = 8;
-/// Number of powers of two: up to 2³⁶ µs, which is 19 hours.
+/// Number of powers of two. The largest is 2³⁶ µs, which is 19 hours.
 const POWERS: usize = 36;
 
 /// Histogram of durations.
@@ -29,7 +29,7 @@ impl Default for Histogram {
     }
 }
 
-/// Percentiles of a latency.
+/// Percentiles and totals of a latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Latency {
     /// 50th percentile.
@@ -79,14 +79,15 @@ impl Histogram {
     }
 }
 
-/// Returns the bucket of a value. The first buckets hold one value each; then each power of two has [`PARTS`] buckets.
+/// Returns the index of the bucket for a duration. The first buckets contain one value each; after them, each power of
+/// two has [`PARTS`] buckets.
 fn bucket(micros: u64) -> usize {
     let power = micros.max(1).ilog2();
     let Some(shift) = power.checked_sub(PARTS.ilog2()) else { return micros as usize };
     (shift as usize + 1) * PARTS + ((micros >> shift) as usize & (PARTS - 1))
 }
 
-/// Returns the largest value of a bucket.
+/// Returns the largest duration in a bucket, in microseconds.
 fn upper_bound(bucket: usize) -> u64 {
     let (row, part) = (bucket / PARTS, (bucket % PARTS) as u64);
     match row.checked_sub(1) {

@@ -1,9 +1,9 @@
-//! Metrics table as Markdown.
+//! The metrics table as a Markdown page.
 
 use super::names::client_name;
 use super::table::{CONVENTIONS, Kind, LabelKind, METRICS};
 
-/// Returns the page docs/metrics.md.
+/// Returns the content of docs/metrics.md.
 pub fn metrics_markdown() -> String {
     let mut page = format!(
         "# Metrics\n\n`client.metrics()` returns typed metrics, `client.metrics().java()` returns them by Java's names. \

@@ -1,9 +1,9 @@
-//! Totals and time windows: rates, averages and extremes, computed as in the Java client.
+//! Meters with totals and time windows. Rates, averages and extremes are computed like in Java's client.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Time windows: `metrics.num.samples` windows of `metrics.sample.window.ms`.
+/// Time windows of meters: `metrics.num.samples` windows of `metrics.sample.window.ms` each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Number of windows.
@@ -26,7 +26,7 @@ struct Window {
     largest: f64,
 }
 
-/// Meter of a repeated event: the number of events, and the sum and maximum of their values.
+/// Meter of a repeated event. It records the number of events, and the sum and maximum of a value per event.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     windows: Windows,
@@ -39,28 +39,28 @@ pub(crate) struct Meter {
     pub(crate) last: Option<Instant>,
 }
 
-/// Values in the current windows.
+/// Summary of the values in the current windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Recent {
     pub(crate) sum: f64,
     pub(crate) count: u64,
     pub(crate) largest: f64,
-    /// Time that the windows cover.
+    /// Time that the windows cover, in seconds.
     pub(crate) seconds: f64,
 }
 
 impl Recent {
-    /// Returns the average of the values.
+    /// Returns the average of the values; `None` if there are none.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// Returns the largest value.
+    /// Returns the largest value; `None` if there are none.
     pub(crate) fn max(&self) -> Option<f64> {
         (self.count > 0).then_some(self.largest)
     }
 
-    /// Returns the sum per second.
+    /// Returns the sum of the values per second.
     pub(crate) fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.sum / self.seconds } else { 0.0 }
     }
@@ -100,10 +100,10 @@ impl Meter {
         }
     }
 
-    /// Returns the values in the current windows.
+    /// Returns a summary of the values in the current windows.
     ///
-    /// As in the Java client, the time covered is at min_span all windows but one, so that the first values do not appear
-    /// as a burst.
+    /// Like in Java's client, the time covered is at least the length of all windows but one, so that the first values
+    /// do not appear as a burst.
     pub(crate) fn recent(&self, now: Instant) -> Recent {
         let Windows { count: windows, span } = self.windows;
         let all = span.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX));
@@ -137,7 +137,7 @@ mod tests {
         meter.add_many(at(10), 3.0, 2, 2.0);
         let recent = meter.recent(at(15));
         assert_eq!((recent.sum, recent.count, recent.max(), recent.mean()), (9.0, 3, Some(6.0), Some(3.0)));
-        // The rate of a first value is computed over at min_span one window.
+        // The rate of a first value is computed over at least one window.
         assert!((recent.rate() - 0.3).abs() < 1e-9 && (recent.count_rate() - 0.1).abs() < 1e-9);
         meter.add(at(40), 1.0);
         assert!((meter.recent(at(50)).rate() - 0.2).abs() < 1e-9);

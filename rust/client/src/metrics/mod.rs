@@ -1,7 +1,7 @@
 //! Client metrics: one table of all metrics, with values computed on request.
 //!
-//! Counters are updated per request, response or batch, never per record, mostly under locks that the caller already
-//! holds.
+//! Counters are updated for each request, response or batch, but never for each record, and mostly under locks that the
+//! caller already holds.
 
 mod event;
 mod exposition;
@@ -51,7 +51,7 @@ pub struct MetricsOptions {
     pub by_row: bool,
     /// True if metrics are pushed to brokers that request them (KIP-714).
     pub push: bool,
-    /// Resource attributes sent to brokers.
+    /// Resource attributes that are sent to brokers.
     pub attributes: Vec<(&'static str, String)>,
     /// Observer of events.
     pub observer: Option<Arc<dyn Observer>>,
@@ -59,10 +59,10 @@ pub struct MetricsOptions {
 
 /// Provider of metrics.
 pub(crate) trait Source: Send + Sync {
-    /// Adds its samples to `sink`.
+    /// Adds the samples of this source to `sink`.
     fn collect(&self, sink: &mut Sink);
 
-    /// Returns additional resource attributes sent to brokers.
+    /// Returns additional resource attributes that are sent to brokers.
     fn attributes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -94,12 +94,12 @@ impl Metrics {
         }
     }
 
-    /// Registers a source, which is collected while it lives.
+    /// Registers a source. Its samples are collected until it is dropped.
     pub(crate) fn add(&self, source: Weak<dyn Source>) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
 
-    /// Emits an event; `event` is called only if an observer is set.
+    /// Emits an event. `event` is called only if an observer is set.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         self.network.emit(event);
     }
@@ -114,7 +114,7 @@ impl Metrics {
         self.options.client
     }
 
-    /// Returns the time of the client's creation.
+    /// Returns the time at which the client was created.
     pub(crate) fn started(&self) -> SystemTime {
         self.started
     }
@@ -123,13 +123,13 @@ impl Metrics {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns the resource attributes sent to brokers.
+    /// Returns the resource attributes that are sent to brokers.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let own = self.options.attributes.iter().cloned();
         own.chain(self.sources().iter().flat_map(|source| source.attributes())).collect()
     }
 
-    /// Returns all current samples, grouped by metric.
+    /// Returns the current samples of all metrics, sorted by metric.
     pub fn samples(&self) -> Vec<Sample> {
         let mut sink = Sink::new(Instant::now());
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();

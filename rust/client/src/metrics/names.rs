@@ -1,9 +1,9 @@
-//! MeterIds of metrics in Java, KIP-714, Prometheus and OpenTelemetry.
+//! Names of metrics in Java's client, KIP-714, Prometheus and OpenTelemetry.
 
 use super::table::{Group, Kind, MetricSpec, Unit};
 use crate::types::ClientKind::{self, Admin, Consumer, Producer};
 
-/// Returns the prefix of names of this client type.
+/// Returns the name of this client type, which is part of metric names.
 pub fn client_name(kind: ClientKind) -> &'static str {
     match kind {
         Producer => "producer",
@@ -13,7 +13,7 @@ pub fn client_name(kind: ClientKind) -> &'static str {
 }
 
 impl MetricSpec {
-    /// Returns the name of the Java group.
+    /// Returns the name of the metric's group in Java's client.
     pub fn group_name(&self, client: ClientKind) -> String {
         let prefix = match client {
             Admin => "admin-client",
@@ -30,7 +30,8 @@ impl MetricSpec {
         }
     }
 
-    /// Returns the KIP-714 name; metrics that the Java client lacks are not pushed.
+    /// Returns the KIP-714 name; `None` for metrics that are not pushed, because Java's client lacks them or because
+    /// they are summaries.
     pub fn telemetry_name(&self, client: ClientKind) -> Option<String> {
         let group = self.group_name(client);
         let group = group.strip_suffix("-metrics").unwrap_or(&group);
@@ -38,12 +39,12 @@ impl MetricSpec {
         pushed.then(|| format!("org.apache.kafka.{}.{}", group.replace('-', "."), self.name.replace('-', ".")))
     }
 
-    /// Returns the Prometheus name.
+    /// Returns the Prometheus name; `None` if Prometheus computes the metric from others.
     pub fn prometheus_name(&self, client: ClientKind) -> Option<String> {
         (!self.prometheus.is_empty()).then(|| format!("samsarrow_{}_{}", client_name(client), self.prometheus))
     }
 
-    /// Returns the OpenTelemetry name: from the semantic conventions, or in their style.
+    /// Returns the OpenTelemetry name, which either comes from the semantic conventions or follows their style.
     pub fn opentelemetry_name(&self, client: ClientKind) -> Option<String> {
         if !self.convention.is_empty() {
             return Some(self.convention.to_owned());
@@ -54,12 +55,12 @@ impl MetricSpec {
         (!bare.is_empty()).then(|| format!("samsarrow.{}.{bare}", client_name(client)))
     }
 
-    /// Returns the factor to the base unit, which Prometheus and OpenTelemetry use.
+    /// Returns the factor for the conversion to the base unit, which Prometheus and OpenTelemetry use.
     pub fn scale(&self) -> f64 {
         if self.unit == Unit::Millis { 1e-3 } else { 1.0 }
     }
 
-    /// Returns the OpenTelemetry unit (UCUM).
+    /// Returns the unit for OpenTelemetry, in UCUM notation.
     pub fn base_unit(&self) -> &'static str {
         match self.unit {
             Unit::Count if !self.convention.is_empty() => "{message}",
@@ -73,7 +74,7 @@ impl MetricSpec {
         }
     }
 
-    /// Returns the Java unit.
+    /// Returns the unit of the metric in Java's client.
     pub fn unit_name(&self) -> &'static str {
         match self.unit {
             Unit::Count => "count",

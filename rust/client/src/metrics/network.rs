@@ -13,12 +13,12 @@ use super::table::Id;
 use crate::error::Error;
 use crate::types::ClientKind;
 
-/// Requests and responses of one broker, or of all.
+/// Requests and responses of one broker, or of all brokers together.
 #[derive(Debug)]
 struct Traffic {
-    /// Bytes of requests.
+    /// Size of requests in bytes.
     sent: Meter,
-    /// Bytes of responses.
+    /// Size of responses in bytes.
     received: Meter,
     /// Latency in milliseconds.
     latency: Meter,
@@ -82,14 +82,14 @@ impl Network {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Emits an event; `event` is called only if an observer is set.
+    /// Emits an event. `event` is called only if an observer is set.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(observer) = &self.observer {
             observer.notify(event());
         }
     }
 
-    /// Updates the metrics of one API.
+    /// Calls `change` with the metrics of one API.
     fn api(&self, api: &'static str, change: impl FnOnce(&mut Api)) {
         let mut inner = self.lock();
         let new = || Api {
@@ -218,7 +218,7 @@ fn collect_consumer(inner: &Inner, sink: &mut Sink) {
         ..mean_and_max((Id::SyncTimeAvg, Id::SyncTimeMax))
     };
     sink.meter(latency("SyncGroup"), none, ids);
-    // A member uses one of the two heartbeat protocols.
+    // A member uses only one of the two heartbeat APIs, depending on its group protocol.
     let heartbeats = [latency("Heartbeat"), latency("ConsumerGroupHeartbeat")];
     let heartbeats = if heartbeats[1].count > 0 { heartbeats[1] } else { heartbeats[0] };
     let ids = MeterIds {
@@ -239,7 +239,7 @@ pub(crate) struct NodeMeter {
 }
 
 impl NodeMeter {
-    /// Records an opened connection, with or without a login.
+    /// Records that a connection was opened. `login` is true if it included a login.
     pub(crate) fn connected(&self, address: &str, login: bool) -> ConnectionMeter {
         let now = Instant::now();
         {
@@ -254,7 +254,7 @@ impl NodeMeter {
         ConnectionMeter { broker: self.clone(), closed: AtomicBool::new(false) }
     }
 
-    /// Records a rejected login or certificate, by the broker or the client.
+    /// Records that the broker or the client rejected a login or a TLS handshake.
     pub(crate) fn authentication_failed(&self, address: &str, error: &Error) {
         self.network.lock().failed_logins += 1;
         self.network.emit(|| Event::AuthenticationFailed {
@@ -283,7 +283,7 @@ impl ConnectionMeter {
         }
     }
 
-    /// Records a response, when its first bytes arrive.
+    /// Records a response when its first bytes arrive. `took` is the time since the request was queued.
     pub(crate) fn answered(&self, api: &'static str, bytes: usize, took: Duration) {
         let now = Instant::now();
         let (bytes, millis) = (bytes as f64, took.as_secs_f64() * 1e3);
@@ -303,7 +303,7 @@ impl ConnectionMeter {
         });
     }
 
-    /// Records the throttle time of a response, which is zero in most.
+    /// Records the throttle time of a response. In most responses, it is zero.
     pub(crate) fn throttled(&self, api: &'static str, address: &str, pause: Duration) {
         let millis = pause.as_secs_f64() * 1e3;
         if matches!(api, "Fetch" | "Produce") {
@@ -320,7 +320,7 @@ impl ConnectionMeter {
         }
     }
 
-    /// Records that the connection is closed; further calls have no effect.
+    /// Records that the connection is closed. Further calls have no effect.
     pub(crate) fn ended(&self, address: &str, error: &Error) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;

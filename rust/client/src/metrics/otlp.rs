@@ -1,6 +1,7 @@
-//! Encoder of OpenTelemetry `MetricsData` for KIP-714: number data points of gauges and sums, with attributes.
+//! Encoder of OpenTelemetry `MetricsData` for KIP-714. It supports number data points of gauges and sums, with
+//! attributes.
 //!
-//! Written by hand: the required subset of Protocol Buffers is smaller than a dependency.
+//! The encoder uses no library, because only a small subset of Protocol Buffers is required.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use super::sample::{Label, Sample, Value};
 use super::table::{Id, Kind, LabelKind};
 use crate::types::ClientKind;
 
-/// Wire type of messages, strings and bytes.
+/// Wire type of nested messages, strings and bytes.
 const LENGTH: u64 = 2;
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
@@ -56,7 +57,7 @@ impl Proto {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Writes a `KeyValue` with a string value.
+    /// Writes a `KeyValue` message with a string value.
     fn attribute(&mut self, field: u64, key: &str, value: &str) {
         self.message(field, |pair| {
             pair.bytes(1, key.as_bytes());
@@ -65,10 +66,10 @@ impl Proto {
     }
 }
 
-/// Counter values at the last push, by metric and label.
+/// Values of counters at the last push, by metric and label.
 pub(crate) type LastValues = HashMap<(Id, String), f64>;
 
-/// Selection of metrics to encode.
+/// Selection of metrics to encode, and the parameters of their encoding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection<'a> {
     pub(crate) client: ClientKind,
@@ -76,17 +77,19 @@ pub(crate) struct Selection<'a> {
     pub(crate) attributes: &'a [(&'static str, String)],
     /// Requested name prefixes.
     pub(crate) requested: &'a [String],
-    /// Labels to omit, because the payload would be too large.
+    /// Labels whose metrics are omitted, because the payload would otherwise be too large.
     pub(crate) without: &'a [LabelKind],
-    /// True to report counters as the increment since the last push.
+    /// True if counters are reported as the increment since the last push.
     pub(crate) delta: bool,
-    /// Nanoseconds since 1970: `since` is the client's start or the last push.
+    /// Start of the reported period in nanoseconds since 1970: the last push for increments, otherwise the start of the
+    /// client.
     pub(crate) since: u64,
     pub(crate) now: u64,
 }
 
 impl Selection<'_> {
-    /// Returns true if a metric is requested. No prefix matches none; an empty prefix or `*` matches all.
+    /// Returns true if the broker requests a metric. An empty list of prefixes requests no metric; an empty prefix or
+    /// `*` requests all metrics.
     fn is_requested(&self, name: &str) -> bool {
         self.requested.iter().any(|prefix| prefix == "*" || name.starts_with(prefix.as_str()))
     }
@@ -102,7 +105,8 @@ fn label_text(label: &Label) -> String {
     }
 }
 
-/// Encodes the requested samples; returns the bytes, the number of samples, and the counter values.
+/// Encodes the requested samples. Returns the encoded bytes, the number of samples, and the values of the counters for
+/// the next push.
 pub(crate) fn encode(samples: &[Sample], selection: &Selection<'_>, last: &LastValues) -> (Vec<u8>, usize, LastValues) {
     let mut next = LastValues::new();
     let mut count = 0;
@@ -147,7 +151,7 @@ pub(crate) fn encode(samples: &[Sample], selection: &Selection<'_>, last: &LastV
     (data.0, count, next)
 }
 
-/// Returns a counter's value, or its increment if `delta` is set.
+/// Returns the value of a counter, or its increment since the last push if `delta` is set.
 fn counter_value(sample: &Sample, value: f64, delta: bool, last: &LastValues, next: &mut LastValues) -> f64 {
     if !delta {
         return value;
@@ -164,7 +168,7 @@ fn write_point(point: &mut Proto, sample: &Sample, value: f64, selection: &Selec
     }
     point.fixed(3, selection.now);
     point.fixed(4, value.to_bits());
-    // Tag names of the Java client. Brokers know the client id.
+    // The attribute names are those of Java's client. The client id is left out, because brokers know it.
     match &sample.label {
         Label::None | Label::Api(_) => {}
         Label::Topic(topic) => point.attribute(7, "topic", topic),
@@ -188,7 +192,7 @@ mod tests {
         [Sample { id: Id::RequestTotal, label: Label::None, value: Value::Number(value) }]
     }
 
-    /// Returns the last double of the bytes: the value of the last data point.
+    /// Returns the last double in the bytes, which is the value of the last data point.
     fn value(bytes: &[u8]) -> f64 {
         let position = bytes.windows(9).rposition(|window| window[0] == (4 << 3 | 1)).unwrap();
         f64::from_bits(u64::from_le_bytes(bytes[position + 1..position + 9].try_into().unwrap()))

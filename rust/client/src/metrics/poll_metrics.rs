@@ -9,20 +9,20 @@ use super::table::Id;
 
 #[derive(Debug)]
 struct Inner {
-    /// Start of the last poll.
+    /// Start time of the last poll.
     last: Option<Instant>,
-    /// Time that the last poll has waited.
+    /// Total time for which the last poll has waited.
     waited: Duration,
-    /// Time between polls in milliseconds.
+    /// Time between the starts of polls, in milliseconds.
     between: Meter,
     idle: Meter,
 }
 
-/// Start times and waits of polls.
+/// Metrics of the start times and waits of polls.
 #[derive(Debug)]
 pub(crate) struct Polls(Mutex<Inner>);
 
-/// Wait within a poll, until it is dropped.
+/// Guard of a wait within a poll. Dropping it records the time waited.
 #[derive(Debug)]
 pub(crate) struct PollWait<'a>(&'a Polls, Instant);
 
@@ -61,7 +61,7 @@ impl Polls {
         }
     }
 
-    /// Starts a wait within a poll.
+    /// Starts a wait within a poll. The wait ends when the guard is dropped.
     pub(crate) fn wait(&self) -> PollWait<'_> {
         PollWait(self, Instant::now())
     }

@@ -1,4 +1,4 @@
-//! Metrics of records read by a consumer, updated under the lock of the fetch state.
+//! Metrics of the records that a consumer reads, updated under the lock of the fetch state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::meter::{Meter, Windows};
 use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
 
-/// Metrics of one topic.
+/// Metrics of the records of one topic.
 #[derive(Debug)]
 struct Topic {
     records: Meter,
@@ -20,13 +20,13 @@ struct Topic {
 #[derive(Debug, Default)]
 pub(crate) struct ReadMeters {
     windows: Windows,
-    /// True if latency is measured by the timestamp of each row instead of each batch.
+    /// True if end-to-end latency is measured with the timestamp of each row instead of the timestamps of each batch.
     pub(crate) by_row: bool,
-    /// Rows returned by polls.
+    /// Number of rows returned by polls.
     records: Meter,
-    /// Bytes of responses.
+    /// Size of Fetch responses in bytes.
     bytes: Meter,
-    /// Records of responses.
+    /// Number of records in Fetch responses.
     fetched: Meter,
     topics: HashMap<Arc<str>, Topic>,
     end_to_end: Histogram,
@@ -43,19 +43,19 @@ impl ReadMeters {
         self.topics.entry(Arc::clone(name)).or_insert_with(new)
     }
 
-    /// Records rows returned by a poll.
+    /// Records the number of rows that a poll returns.
     pub(crate) fn rows_returned(&mut self, now: Instant, rows: usize) {
         self.records.add(now, rows as f64);
     }
 
-    /// Records rows of one topic returned by a poll.
+    /// Records the number of rows of one topic that a poll returns.
     pub(crate) fn topic_rows_returned(&mut self, now: Instant, topic: &Arc<str>, rows: usize) {
         if rows > 0 {
             self.topic(topic).records.add(now, rows as f64);
         }
     }
 
-    /// Records the data of one topic in a response.
+    /// Records the size of one topic's data in a response.
     pub(crate) fn topic_bytes_received(&mut self, now: Instant, topic: &Arc<str>, bytes: usize) {
         if bytes > 0 {
             self.topic(topic).bytes.add(now, bytes as f64);
@@ -68,9 +68,10 @@ impl ReadMeters {
         self.fetched.add(now, records as f64);
     }
 
-    /// Records the age of a batch: half of its records by the base timestamp, half by the largest.
+    /// Records the age of a batch. Half of its records are counted with the base timestamp and half with the largest
+    /// timestamp.
     ///
-    /// Timestamps are milliseconds since 1970; batches without a timestamp are ignored.
+    /// Timestamps are in milliseconds since 1970. Batches without a timestamp are ignored.
     pub(crate) fn batch_age(&mut self, now_ms: i64, base: i64, largest: i64, records: u64) {
         let half = records / 2;
         for (timestamp, rows) in [(base, half), (largest, records - half)] {
@@ -78,10 +79,10 @@ impl ReadMeters {
         }
     }
 
-    /// Records the age of `rows` rows with one timestamp.
+    /// Records the age of `rows` rows that have the same timestamp.
     pub(crate) fn row_age(&mut self, now_ms: i64, timestamp: i64, rows: u64) {
         if timestamp >= 0 {
-            // Negative if the clock of the writer is ahead.
+            // The difference is negative if the producer's clock is ahead; the age is then recorded as 0.
             let age = u64::try_from(now_ms.saturating_sub(timestamp)).unwrap_or(0);
             self.end_to_end.add(Duration::from_millis(age), rows);
         }

@@ -6,11 +6,11 @@ use super::meter::Meter;
 use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
 
-/// Rebalances of a member, updated under the lock of the membership.
+/// Metrics of a member's rebalances, updated under the lock of the membership.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     since: Option<Instant>,
-    /// Duration in milliseconds.
+    /// Duration of completed rebalances in milliseconds.
     done: Meter,
     failed: Meter,
 }
@@ -24,12 +24,12 @@ impl Rebalances {
     /// Records that the member has an assignment.
     pub(crate) fn end(&mut self) {
         let now = Instant::now();
-        // Members of KIP-848 groups change epochs without waiting.
+        // In groups of the KIP-848 protocol, members change epochs without waiting, so there is no start time.
         let since = self.since.take().unwrap_or(now);
         self.done.add(now, now.saturating_duration_since(since).as_secs_f64() * 1e3);
     }
 
-    /// Records an involuntary end of the membership.
+    /// Records that the membership has ended involuntarily.
     pub(crate) fn fail(&mut self) {
         self.since = None;
         self.failed.add(Instant::now(), 1.0);

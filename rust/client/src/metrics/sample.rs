@@ -8,22 +8,22 @@ use super::meter::{Meter, Recent};
 use super::table::{Id, MetricSpec};
 use crate::types::TopicPartition;
 
-/// Label of a value, besides the client.
+/// Label of a sample, in addition to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Label {
-    /// No label: a value of the whole client.
+    /// No label: the value concerns the whole client.
     None,
     /// Topic.
     Topic(Arc<str>),
     /// Partition.
     Partition(TopicPartition),
-    /// Broker id; bootstrap servers have the ids -1, -2, …
+    /// Broker id. Bootstrap servers have the ids -1, -2, …
     Node(i32),
     /// API name.
     Api(&'static str),
 }
 
-/// Value, in Java's unit.
+/// Value of a metric, in the unit of Java's client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// Value of a counter or gauge.
@@ -32,7 +32,7 @@ pub enum Value {
     Summary(Latency),
 }
 
-/// Value of a metric.
+/// Value of a metric for one label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Metric.
@@ -44,7 +44,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the metric's row in the table.
+    /// Returns the specification of the metric from the metrics table.
     pub fn spec(&self) -> &'static MetricSpec {
         self.id.spec()
     }
@@ -57,7 +57,7 @@ pub(crate) struct Sink {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Metrics derived from a meter, each optional.
+/// Ids of the metrics that are derived from a meter. Each is optional.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MeterIds {
     pub(crate) sum: Option<Id>,
@@ -85,14 +85,14 @@ impl Sink {
         self.samples.push(Sample { id, label, value: Value::Summary(value) });
     }
 
-    /// Adds the seconds since `since`, if it is set.
+    /// Adds a sample with the seconds since `since`, if it is set.
     pub(crate) fn age(&mut self, id: Id, since: Option<Instant>) {
         if let Some(since) = since {
             self.unlabeled(id, self.now.saturating_duration_since(since).as_secs_f64());
         }
     }
 
-    /// Adds the metrics of a meter; averages and extremes without values are omitted.
+    /// Adds samples for the metrics of a meter. Averages and extremes are omitted if there are no values.
     pub(crate) fn meter(&mut self, meter: &Meter, label: &Label, ids: MeterIds) {
         let recent = meter.recent(self.now);
         self.meter_values(meter.sum, meter.count, recent, label, ids);
