@@ -108,7 +108,7 @@ pub struct AclBinding {
 pub struct AclFilter {
     /// Type of the resource.
     pub resource_type: ResourceType,
-    /// Resource name in the ACL. With pattern type `Match`, name of a resource that the ACL applies to.
+    /// Resource name in the ACL; with pattern type `Match`, the name of a resource that the ACL applies to.
     pub resource_name: Option<String>,
     /// Rule by which the resource name is compared.
     pub pattern_type: PatternType,
@@ -189,7 +189,7 @@ impl Admin {
     /// Returns the ACLs that match the filter, sorted.
     ///
     /// # Errors
-    /// Fails if the filter is invalid, if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails if the filter is invalid, if a broker returns an error, or if no attempt succeeds within `timeout`.
     pub async fn describe_acls(&self, filter: &AclFilter, timeout: Duration) -> Result<Vec<AclBinding>> {
         filter.check()?;
         let build = |batch: &RequestBatch<'_, ()>| {

@@ -72,7 +72,7 @@ pub struct FeatureMetadata {
 pub struct Quorum {
     /// Replica id of the leader.
     pub leader: i32,
-    /// Leader epoch, which rises with each election.
+    /// Leader epoch, which increases with each election.
     pub leader_epoch: i32,
     /// High watermark: the offset up to which a majority of voters has replicated the log.
     pub high_watermark: i64,
@@ -104,7 +104,7 @@ impl Admin {
     /// returns the authorized operations on the cluster.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn describe_cluster(
         &self,
         fenced: bool,
@@ -167,7 +167,7 @@ impl Admin {
     /// Describes the finalized features of the cluster, and the features that the responding broker supports.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn describe_features(&self, timeout: Duration) -> Result<FeatureMetadata> {
         let key = ApiKey::ApiVersions;
         let build = |_: &RequestBatch<'_, ()>| {
@@ -230,7 +230,7 @@ impl Admin {
                 (name.clone(), outcome)
             };
             // Since version 2, an update succeeds or fails as a whole, and the response contains no results of
-            // features.
+            // individual features.
             if response.error_code != 0 || response.results.is_empty() {
                 return Ok(batch.items.iter().map(for_all).collect());
             }
@@ -250,7 +250,7 @@ impl Admin {
     /// Describes the metadata quorum and the progress of each replica.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn describe_quorum(&self, timeout: Duration) -> Result<Quorum> {
         let key = ApiKey::DescribeQuorum;
         let build = |_: &RequestBatch<'_, ()>| {
@@ -288,7 +288,7 @@ impl Admin {
     /// Adds a voter to the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn add_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -322,7 +322,7 @@ impl Admin {
     /// Removes a voter from the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn remove_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -347,7 +347,7 @@ impl Admin {
     /// Unregisters a broker that has been decommissioned.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn unregister_broker(&self, broker: i32, timeout: Duration) -> Result<()> {
         let key = ApiKey::UnregisterBroker;
         let build = |_: &RequestBatch<'_, ()>| Ok(UnregisterBrokerRequest { broker_id: broker, ..Default::default() });

@@ -238,7 +238,7 @@ impl Admin {
     /// Lists the resources of some types that have configs, or of all types if `kinds` is empty.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn list_config_resources(&self, kinds: &[i8], timeout: Duration) -> Result<Vec<ConfigResource>> {
         let key = ApiKey::ListConfigResources;
         let build = |batch: &RequestBatch<'_, ()>| {

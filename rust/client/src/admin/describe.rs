@@ -65,8 +65,8 @@ impl Admin {
     /// `operations`, the descriptions contain the authorized operations.
     ///
     /// # Errors
-    /// Fails if `page` is less than 1, with an error that concerns the whole request, or with a timeout that contains
-    /// the last error. Errors of individual topics are returned in the list.
+    /// Fails if `page` is less than 1, if an error concerns the whole request, or if no attempt succeeds within
+    /// `timeout`. Errors of individual topics are returned in the list.
     pub async fn describe_topics(
         &self,
         topics: &[TopicRef],

@@ -31,8 +31,8 @@ pub struct RemovedMember {
 }
 
 impl Admin {
-    /// Deletes a group's committed offsets of some partitions. Returns a result for each partition, in the order of
-    /// `partitions`.
+    /// Deletes the offsets that a group has committed for some partitions. Returns a result for each partition, in the
+    /// order of `partitions`.
     ///
     /// # Errors
     /// Fails with an error of the whole group, or with a timeout that contains the last error.

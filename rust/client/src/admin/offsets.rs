@@ -65,8 +65,8 @@ impl Admin {
     /// order of `offsets`.
     ///
     /// # Errors
-    /// Fails with an error of the whole group, if the broker does not support the version, if the version does not
-    /// support `settings`, or with a timeout that contains the last error.
+    /// Fails with an error of the whole group, or if no attempt succeeds within `timeout`. Also fails if the broker
+    /// does not support the version, or if the version does not support `settings`.
     pub async fn commit_offsets(
         &self,
         group: &str,
@@ -283,7 +283,7 @@ fn read_committed(
             }
         }
     }
-    // If the response does not contain a partition, its offset counts as not committed.
+    // If the response does not contain a partition, the partition's result is an error.
     for tp in missing {
         let reason = format!("the response to OffsetCommit for group {group} leaves out {tp}");
         outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));

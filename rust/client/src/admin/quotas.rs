@@ -47,7 +47,7 @@ impl Admin {
     /// not match.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn describe_quotas(
         &self,
         components: &[QuotaComponent],

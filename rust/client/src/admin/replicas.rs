@@ -170,7 +170,7 @@ impl Admin {
     /// Lists the ongoing reassignments of some or all partitions.
     ///
     /// # Errors
-    /// Fails if the controller returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that the controller returns, or with a timeout that contains the last error.
     pub async fn list_reassignments(
         &self,
         partitions: Option<&[TopicPartition]>,

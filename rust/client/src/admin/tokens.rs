@@ -78,8 +78,8 @@ impl Admin {
     /// `lifetime`, or the broker's `delegation.token.max.lifetime.ms` if `lifetime` is `None`.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error. After a timeout, a token may
-    /// exist that the caller does not know.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error. After a timeout, a
+    /// token may exist that the caller does not know.
     pub async fn create_delegation_token(
         &self,
         owner: Option<&Principal>,
@@ -136,7 +136,7 @@ impl Admin {
     /// `period` is `None`, but not after its maximum lifetime. Returns the time of expiry.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn renew_delegation_token(
         &self,
         hmac: &Bytes,
@@ -157,7 +157,7 @@ impl Admin {
     /// Makes a token expire after `period`, or immediately if `period` is `None`. Returns the time of expiry.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn expire_delegation_token(
         &self,
         hmac: &Bytes,
@@ -179,7 +179,7 @@ impl Admin {
     /// that the current user is allowed to describe.
     ///
     /// # Errors
-    /// Fails if a broker returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
     pub async fn describe_delegation_tokens(
         &self,
         owners: Option<&[Principal]>,

@@ -114,8 +114,8 @@ impl Admin {
     /// Creates topics, or only validates the requests. Returns a result for each topic.
     ///
     /// # Errors
-    /// Fails if a name occurs twice, with an error that concerns the whole request, or with a timeout if no controller
-    /// responds.
+    /// Fails if a name occurs twice, if an error concerns the whole request, or if no controller responds within
+    /// `timeout`. Errors of individual topics are returned in the list.
     pub async fn create_topics(
         &self,
         new: &[NewTopic],
@@ -285,7 +285,7 @@ impl Admin {
         self.send_batched(&BatchedRequest::new(Route::Leader(|tp| tp), timeout), &partitions, build, read).await
     }
 
-    /// Lists all topics or, if `names` is given, those that exist, sorted by name.
+    /// Lists all topics or, if `names` is given, the topics in `names` that exist. The list is sorted by name.
     ///
     /// # Errors
     /// Fails if no broker responds within `timeout`, or if a broker returns an error for one of the names.

@@ -230,7 +230,7 @@ impl Admin {
     /// Aborts an open transaction in one partition, without contacting its coordinator.
     ///
     /// # Errors
-    /// Fails if the partition leader returns an error, or with a timeout that contains the last error.
+    /// Fails with the error that the partition leader returns, or with a timeout that contains the last error.
     pub async fn abort_transaction(
         &self,
         partition: &TopicPartition,

@@ -21,7 +21,7 @@ const MAX_TIME_SLICE: Duration = Duration::from_secs(10);
 /// Future of a response.
 pub(crate) type PendingResponse<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Number of unreachable brokers from which further attempts are delayed. Without a delay, a client that has lost a
+/// Number of unreachable brokers after which further attempts are delayed. Without a delay, a client that has lost a
 /// cluster of thousands of brokers would open thousands of connections per second.
 const UNDELAYED_ATTEMPTS: usize = 10;
 

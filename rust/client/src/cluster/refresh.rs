@@ -25,8 +25,8 @@ use crate::types::join_limited;
 /// First version of Metadata with reliable leader epochs. Brokers that support only older versions may return stale
 /// epochs, which make Fetch fail with FENCED_LEADER_EPOCH (KAFKA-9212).
 const RELIABLE_EPOCHS: i16 = 9;
-/// Number of partitions or brokers from which a response takes milliseconds to convert. It is then converted on another
-/// thread, so that timers and other connections are not delayed.
+/// Number of partitions or brokers in a response at which the conversion of the response takes milliseconds. Larger
+/// responses are converted on another thread, so that timers and other connections are not delayed.
 const LARGE_RESPONSE: usize = 20_000;
 /// First version of Metadata with `allow_auto_topic_creation`.
 const NO_CREATION: i16 = 4;

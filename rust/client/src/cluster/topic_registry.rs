@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::metadata::Metadata;
 
-/// User of topics, such as a consumer or producer. Every refresh includes its topics until it is dropped.
+/// User of topics, such as a consumer or producer. Every refresh includes the user's topics until the user is dropped.
 pub(crate) trait TopicUser: Send + Sync {
     /// Returns the topics currently in use.
     fn topics_in_use(&self) -> Vec<Arc<str>>;

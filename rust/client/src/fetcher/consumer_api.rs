@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
-/// Maximum age of a broker's last response for the partition ends in it to count as current.
+/// Maximum age of a broker's last Fetch response. Partition ends from older responses are not used.
 const MAX_END_AGE: Duration = Duration::from_secs(1);
 
-/// Progress of a bounded read: the partitions that have not reached an end.
+/// Progress of a bounded read: the partitions that are not finished.
 #[derive(Debug, Default)]
 pub struct Bounds {
     /// Partitions that have not reached their end: the partition, its position if known, and its end.
@@ -53,7 +53,7 @@ impl Shared {
     }
 
     /// Seeks all given partitions, or none if one of them is not assigned. Without an offset, the committed offset is
-    /// looked up again. `i32` is the leader epoch of the record before the offset.
+    /// looked up again. The optional epoch is the leader epoch of the record before the offset.
     pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
         self.change(
             to.iter(),
@@ -103,9 +103,9 @@ impl Shared {
         bounds
     }
 
-    /// Moves the offsets after returned rows past following offsets that have no rows: transaction markers, and aborted
-    /// or compacted records. Also returns partitions whose rows were committed earlier and are followed by such
-    /// offsets, and leaves out the offsets of deleted topics.
+    /// Returns the offsets to commit for `ends`, the offsets after returned rows. Each offset is moved past directly
+    /// following offsets that have no rows: transaction markers, and aborted or compacted records. Partitions whose
+    /// rows were committed earlier are added if such offsets follow. Offsets of deleted topics are left out.
     pub(crate) fn past_rowless(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         let mut state = self.lock();
         let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
@@ -234,7 +234,7 @@ impl Shared {
         });
         let result = result.await;
         if let Some(Err(_)) = &result {
-            // The failed partition looks up its offset again, as it does after a poll has raised its error.
+            // The start offset is looked up again, as it is after a poll has raised the error.
             self.notify_tasks();
         }
         result

@@ -80,7 +80,7 @@ pub(super) struct Cursor {
     /// broker must not be queued before them.
     pub(super) undecoded: (usize, i32),
     pub(super) paused: bool,
-    /// Set from an error of the partition until `poll` has raised it.
+    /// Set while an error of the partition is queued, until `poll` has raised it.
     pub(super) failed: bool,
     /// Number of errors raised since records were last received.
     raised: u32,
@@ -131,7 +131,7 @@ impl Cursor {
         }
     }
 
-    /// Continues at `offset` and invalidates fetched records.
+    /// Moves the position to `offset`, or clears the position if `offset` is `None`. Invalidates fetched records.
     pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
@@ -163,7 +163,8 @@ impl Cursor {
         self.recreated && self.position.is_none_or(|position| offset > position)
     }
 
-    /// Restarts in a recreated topic, at the offset that `auto.offset.reset` selects.
+    /// Clears the position in the old topic, so that the partition restarts in the recreated topic at the offset that
+    /// `auto.offset.reset` selects.
     pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
         self.seek(None, -1, version);
         self.start = Start::Reset;
@@ -179,7 +180,7 @@ impl Cursor {
         matches!((self.until, self.position), (Some(until), Some(position)) if position >= until)
     }
 
-    /// Moves the position to `next_offset` after rows were returned. `last_row` is the offset of the last one, or
+    /// Moves the position to `next_offset` after rows were returned. `last_row` is the offset of the last row, or
     /// `None` if there were no rows.
     pub(super) fn advance(&mut self, next_offset: i64, epoch: i32, last_row: Option<i64>) {
         if let Some(last) = last_row {
@@ -222,7 +223,7 @@ impl Cursor {
     }
 
     /// Records that the fetch offset or the broker was corrected. The first correction causes no delay; each further
-    /// one delays the next fetch longer.
+    /// correction delays the next fetch longer.
     pub(super) fn record_correction(&mut self, backoff: Backoff, now: Instant) {
         match &mut self.corrections {
             None => self.corrections = Some(backoff),

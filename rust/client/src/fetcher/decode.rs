@@ -36,8 +36,8 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
 }
 
 /// Decodes records into chunks of the queue until none remain, or until `may_continue` returns false after a chunk. A
-/// chunk holds several small partitions or a part of a large one. Each batch is decompressed only once, however few
-/// rows a poll takes, because rows are sliced when they are returned.
+/// chunk holds several small partitions or a part of a large partition. Each batch is decompressed only once, however
+/// few rows a poll takes, because rows are sliced when they are returned.
 pub(super) fn decode(
     decoder: &mut Decoder,
     pending: &mut VecDeque<PartitionRecords>,

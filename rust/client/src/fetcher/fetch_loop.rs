@@ -25,13 +25,13 @@ use crate::error::{Error, Result};
 use crate::net::FrameBody;
 use crate::types::join_limited;
 
-/// Size from which pending records are decoded while the response is still being read. Smaller partitions are decoded
-/// together.
+/// Size of pending records at which they are decoded although the response is not read completely. Up to this size, the
+/// records of small partitions are collected and decoded together.
 const MIN_DECODE_BYTES: usize = 384 << 10;
 /// Maximum size of pending records that are decoded before the next request is sent. Decoding so few bytes takes
 /// microseconds, but sending takes a system call, which would delay the records.
 const INLINE_DECODE_BYTES: usize = 16 << 10;
-/// Time from which an empty response counts as delayed by the broker.
+/// Minimum response time at which an empty response counts as delayed by the broker.
 const MIN_BROKER_DELAY: Duration = Duration::from_millis(10);
 /// Delay between requests to a broker that returns empty responses immediately.
 const EMPTY_PAUSE: Duration = Duration::from_millis(1);
@@ -105,7 +105,7 @@ impl Source {
                     continue;
                 }
             }
-            // Records that this task has not decoded yet also take memory, so their size stays reserved.
+            // The memory for records that this task has not decoded yet stays reserved.
             pending.reservation = Some(reserved.replace(pending.bytes));
             if needs_pause {
                 self.pause(polls, &mut capacity_changes).await;
@@ -343,8 +343,8 @@ impl<'a> PendingDecodes<'a> {
         self.records.push_back(part);
     }
 
-    /// Decodes the pending records: uncompressed ones immediately in this task, and compressed ones in this task or on
-    /// another core as soon as there is capacity, because they may expand a lot.
+    /// Decodes the pending records. Uncompressed records are decoded immediately in this task. Compressed records may
+    /// expand a lot, so they are decoded in this task or on another core as soon as there is capacity.
     fn decode(&mut self) {
         let Source { shared, decode_pool, .. } = self.source;
         if !self.records.is_empty() {

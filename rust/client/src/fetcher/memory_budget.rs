@@ -19,7 +19,7 @@ impl State {
         (self.capacity() / self.fetching_brokers.max(1)).max(1)
     }
 
-    /// Returns true if a request for `bytes`, but at most for one broker's share, fits into the available capacity.
+    /// Returns true if `bytes` (at most one broker's share) are available, or if nothing is queued or reserved.
     pub(super) fn has_capacity(&self, bytes: usize) -> bool {
         self.queued + self.reserved == 0 || self.available() >= bytes.min(self.broker_share())
     }

@@ -123,7 +123,7 @@ impl OffsetResetter {
                 }
                 topic_retry.restart();
             } else if let Err(timed_out) = topic_retry.wait(failure, what).await {
-                // An error returned by a broker explains more than a timeout.
+                // An error that a broker returned says more about the cause than a timeout.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { timed_out.clone() };
                 self.record_starts(retriable.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 topic_retry.restart();
@@ -221,7 +221,7 @@ impl OffsetResetter {
         unanswered
     }
 
-    /// Returns the committed offset of each partition that is to start there, otherwise `None`.
+    /// Returns the committed offset of each partition; `None` for partitions that have none or must be reset.
     async fn committed(&self, open: &[PendingLookup], limit: Duration) -> Vec<Result<Option<Position>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let mut found = self.fetch(&wanted, limit).await;

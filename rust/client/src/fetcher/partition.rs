@@ -82,8 +82,9 @@ impl<'a> PartitionReader<'a> {
         }
     }
 
-    /// Moves the fetch offset past `records` as their batch headers say, so that the next request can be sent before
-    /// they are decoded. Drops records of cursors that have moved, and batches past the end of a bounded read.
+    /// Moves the fetch offset past `records` according to their batch headers, so that the next request can be sent
+    /// before the records are decoded. Drops records of cursors that have moved, and batches past the end of a bounded
+    /// read.
     pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<PartitionRecords> {
         if self.data.error_code != 0 {
             return None;
@@ -129,7 +130,8 @@ impl<'a> PartitionReader<'a> {
         Some(PartitionRecords { tp, version, from, epochs, compressed, records, aborted })
     }
 
-    /// Applies the end of the partition's response, after its last record.
+    /// Completes the partition after its last record: handles its error, a truncated log, or the reported ends of the
+    /// log.
     pub(super) fn end(
         self,
         source: &Source,

@@ -64,7 +64,7 @@ pub(super) enum ResponseEvent {
     Message(FetchEvent),
     /// Complete record batches of the current partition, or invalid bytes, which the decoder reports.
     Records(Bytes),
-    /// Size of (a piece of) the incomplete batch at the end of the partition's records.
+    /// Size of the incomplete batch at the end of the partition's records, or of a piece of this batch.
     Cut(usize),
 }
 

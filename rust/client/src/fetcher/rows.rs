@@ -1,4 +1,4 @@
-//! Rows and the positions after them. Polls return both, and commits use both.
+//! Rows with the positions after them, which polls return and commits use.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -28,8 +28,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Fills the session fields of `request`, and adds those of `requests` that the broker does not already have in the
-    /// session.
+    /// Fills the session fields of `request`, and adds the partitions in `requests` that the broker does not already
+    /// have in the session.
     pub(super) fn fill(
         &self,
         request: &mut FetchRequest,

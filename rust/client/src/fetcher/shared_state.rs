@@ -165,7 +165,7 @@ impl Shared {
         self.topics.renew(batch).map_err(rejected)
     }
 
-    /// Records that a poll waits, so that the application has finished its changes to the assignment.
+    /// Records that a poll waits. The application has then finished its changes to the assignment and the positions.
     pub(super) fn record_poll(&self) {
         let notify = self.lock().take_awaits_poll();
         if notify {

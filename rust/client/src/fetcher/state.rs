@@ -46,9 +46,9 @@ pub(super) struct State {
     /// Time of the last Fetch response of each broker.
     pub(super) last_response: HashMap<i32, Instant>,
     pub(super) closed: bool,
-    /// True if the application has assigned or sought partitions since the last poll. Fetching is delayed until the
-    /// next poll, because a request for only the first of the partitions would make the others wait for its response,
-    /// which may take `fetch.max.wait.ms`.
+    /// True if the application has changed the assignment or a position since the last poll. Fetching is delayed until
+    /// the next poll, because a request for only the first of the partitions would make the others wait for its
+    /// response, which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
     /// Number of polls.
     pub(super) polls: u64,
@@ -289,7 +289,7 @@ impl State {
         self.forget_rows(tp);
     }
 
-    /// Drops the parked rows of a partition, and its position before the last poll.
+    /// Drops the parked rows of a partition, and the record of its position before the last poll.
     pub(super) fn forget_rows(&mut self, tp: &TopicPartition) {
         self.paused_buffer.take(tp);
         self.last_delivered.remove(tp);
@@ -332,7 +332,7 @@ impl State {
 
     // ---- fetch tasks ----
 
-    /// Makes a partition be fetched again from its position. Returns false if the cursor has moved.
+    /// Rewinds a partition, so that it is fetched again from its position. Returns false if the cursor has moved.
     fn rewind(&mut self, tp: &TopicPartition, version: u64) -> bool {
         let new_version = self.next_version();
         let Some(cursor) = self.at_version(tp, version) else { return false };

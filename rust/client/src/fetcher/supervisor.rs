@@ -23,7 +23,7 @@ use crate::retry::backoff::Backoff;
 /// Period in which a second failure of the same task counts as a persistent error.
 const RECENT_FAILURE: Duration = Duration::from_secs(60);
 
-/// The tasks of a consumer. They end when this value is dropped.
+/// The tasks of a consumer. They end when the `Fetcher` is dropped.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) shared: Arc<Shared>,

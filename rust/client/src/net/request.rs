@@ -13,8 +13,8 @@ use super::{CallerDeadline, Connection, FrameBody, RequestTimeout};
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
 
-/// Size from which a response takes milliseconds to decode. It is then decoded on another thread, so that timers and
-/// other connections are not delayed.
+/// Size of a response at which decoding takes milliseconds. Larger responses are decoded on another thread, so that
+/// timers and other connections are not delayed.
 const LARGE_RESPONSE: usize = 1 << 20;
 
 impl Connection {
