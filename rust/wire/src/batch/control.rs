@@ -11,26 +11,26 @@ use crate::compression::{Codec, Compressor};
 /// The type of a control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlType {
-    /// The transaction was aborted: its records are skipped.
+    /// The transaction was aborted, so its records are skipped.
     Abort,
     /// The transaction was committed.
     Commit,
-    /// For the KRaft log; not returned to users.
+    /// A new leader of the KRaft log; not returned to users.
     LeaderChange,
-    /// For the KRaft log; not returned to users.
+    /// Start of a KRaft snapshot; not returned to users.
     SnapshotHeader,
-    /// For the KRaft log; not returned to users.
+    /// End of a KRaft snapshot; not returned to users.
     SnapshotFooter,
-    /// For the KRaft log; not returned to users.
+    /// The KRaft version of the quorum; not returned to users.
     KRaftVersion,
-    /// For the KRaft log; not returned to users.
+    /// The voters of the KRaft quorum; not returned to users.
     KRaftVoters,
     /// An unknown type.
     Unknown(i16),
 }
 
 impl ControlType {
-    /// Reads the key of a control record (version, type); `None` if it is too short.
+    /// Reads the key of a control record (version, type). Returns `None` if the key is too short.
     pub fn from_key(key: &[u8]) -> Option<ControlType> {
         let &[_, _, high, low, ..] = key else { return None };
         Some(match i16::from_be_bytes([high, low]) {
@@ -69,13 +69,13 @@ pub struct EndMarker {
     pub producer_epoch: i16,
     /// True for a commit, false for an abort.
     pub committed: bool,
-    /// Epoch of the coordinator; brokers reject markers with an older one.
+    /// Epoch of the coordinator; brokers reject markers with an older epoch.
     pub coordinator_epoch: i32,
 }
 
 impl EndMarker {
-    /// Encodes the marker as a control batch of one record at `timestamp`; its base offset is 0, as in batches of
-    /// clients.
+    /// Encodes the marker as a control batch with a single record, whose timestamp is `timestamp`. The batch's base
+    /// offset is 0, as in all batches that clients send.
     pub fn encode(&self, timestamp: i64) -> Result<Vec<u8>, EncodeError> {
         let mut builder = BatchBuilder::new(BatchOptions {
             producer_id: self.producer_id,
@@ -84,7 +84,7 @@ impl EndMarker {
             control: true,
             ..BatchOptions::default()
         });
-        // Version 0 of key and value, followed by the type or the coordinator's epoch.
+        // Key: version 0 and the type. Value: version 0 and the coordinator's epoch.
         let key = [0, 0, 0, u8::from(self.committed)];
         let mut value = [0; 6];
         let (_, epoch) = value.split_at_mut(2);
@@ -93,7 +93,7 @@ impl EndMarker {
         builder.finish(&mut Compressor::new(Codec::None, None)?)
     }
 
-    /// Reads the marker in a control batch; `None` if the batch has no end marker or is malformed.
+    /// Reads the marker in a control batch. Returns `None` if the batch has no end marker or is malformed.
     pub fn read(batch: &Batch) -> Option<EndMarker> {
         struct First(Option<(ControlType, i32)>);
         impl RecordVisitor for First {
@@ -124,7 +124,7 @@ impl EndMarker {
 /// An aborted transaction, as listed in a Fetch response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Id of its producer.
+    /// Id of the producer that aborted the transaction.
     pub producer_id: i64,
     /// First offset of the transaction in the partition.
     pub first_offset: i64,
@@ -132,8 +132,8 @@ pub struct AbortedTransaction {
 
 /// Filter for batches of aborted transactions in one partition's Fetch response.
 ///
-/// The filter advances with the batches, so keep one per response and partition, also when the response is decoded in
-/// several steps: a new one would treat transactions that have already ended as active.
+/// The filter advances with the batches, so use one filter for each partition of a response, even if the response is
+/// decoded in several steps: a new filter would treat transactions that have already ended as active.
 #[derive(Debug, Clone, Default)]
 pub struct AbortedTransactions {
     pending: VecDeque<AbortedTransaction>,
@@ -141,7 +141,7 @@ pub struct AbortedTransactions {
 }
 
 impl AbortedTransactions {
-    /// Creates a filter from the list of the response, in any order.
+    /// Creates a filter from the response's list of aborted transactions, which may be in any order.
     pub fn new(list: impl IntoIterator<Item = AbortedTransaction>) -> AbortedTransactions {
         let mut pending: Vec<_> = list.into_iter().collect();
         // Some brokers other than Apache Kafka do not sort the list.
@@ -159,7 +159,7 @@ impl AbortedTransactions {
         self.active.contains(&producer_id)
     }
 
-    /// Ends the transaction of `producer_id`; call it at its abort marker, which is at `offset`.
+    /// Ends the transaction of `producer_id`. Call this for the transaction's abort marker, whose offset is `offset`.
     pub fn end(&mut self, producer_id: i64, offset: i64) {
         self.is_aborted(producer_id, offset);
         self.active.remove(&producer_id);

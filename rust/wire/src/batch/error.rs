@@ -1,4 +1,4 @@
-//! Errors of decoding batches.
+//! Errors from decoding batches.
 use super::records::RecordError;
 use crate::compression::{Codec, CompressionError};
 
@@ -19,13 +19,13 @@ pub struct BatchError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchErrorKind {
-    /// The length field is below the size of a header.
+    /// The length field is smaller than a header.
     #[error("length {length} is below that of a header; the data is corrupt")]
     Length {
         /// The length field.
         length: i32,
     },
-    /// The position to read at is past the end of the data.
+    /// The position of the next batch is past the end of the data.
     #[error("it would start beyond the {len} bytes of the data")]
     Beyond {
         /// Length of the data.
@@ -40,30 +40,30 @@ pub enum BatchErrorKind {
         /// The magic byte.
         magic: i8,
     },
-    /// The checksum differs.
+    /// The computed checksum differs from the one in the header.
     #[error("the CRC is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
     Crc {
         /// The checksum in the header.
         expected: u32,
-        /// The checksum of the bytes.
+        /// The checksum computed from the bytes.
         actual: u32,
     },
-    /// The attributes name a codec that does not exist.
+    /// The attributes contain an unknown codec.
     #[error("compression codec {id} is unknown (Kafka has 0 to 4)")]
     Codec {
         /// The codec bits.
         id: i16,
     },
-    /// The records cannot be decompressed, or would be larger than allowed.
+    /// The records cannot be decompressed, or would exceed the size limit.
     #[error("cannot decompress: {0}")]
     Decompress(#[source] CompressionError),
-    /// The header's last offset delta is negative or leads past the largest offset.
+    /// The header's last offset delta is negative, or the last offset exceeds the largest possible offset.
     #[error("last offset delta {last_offset_delta} is out of range; the data is corrupt")]
     Offsets {
         /// The last offset delta.
         last_offset_delta: i32,
     },
-    /// A record is malformed, or the number of records differs from the header.
+    /// A record is malformed, or the number of records differs from the record count in the header.
     #[error("{0}; the data is corrupt")]
     Record(#[from] RecordError),
 }
@@ -72,7 +72,7 @@ pub enum BatchErrorKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LegacyError {
-    /// A field is out of its bounds.
+    /// A field of the message is malformed.
     #[error("message {index}: {what} is malformed")]
     Field {
         /// Index of the message in the set.
@@ -80,14 +80,15 @@ pub enum LegacyError {
         /// Name of the field.
         what: &'static str,
     },
-    /// The checksum of a message in a wrapper differs; a wrong checksum of the wrapper is `BatchErrorKind::Crc`.
+    /// The checksum of a message inside a wrapper is wrong. A wrong checksum of the wrapper itself is
+    /// `BatchErrorKind::Crc`.
     #[error("message {index} of a compressed set: the CRC is {actual:#010x}, the message says {expected:#010x}")]
     InnerCrc {
         /// Index of the message in the set.
         index: usize,
         /// The checksum in the message.
         expected: u32,
-        /// The checksum of its bytes.
+        /// The checksum computed from the message's bytes.
         actual: u32,
     },
     /// A compressed message inside a compressed message.
@@ -99,7 +100,7 @@ pub enum LegacyError {
     /// A wrapper without messages.
     #[error("a compressed message holds no messages")]
     EmptyWrapper,
-    /// The wrapper's offset is below that of its last message.
+    /// The wrapper's offset is smaller than the offset of the last message in it.
     #[error("a compressed message has offset {wrapper}, which is below that of the last message in it, {last}")]
     WrapperOffset {
         /// The wrapper's offset.
@@ -107,10 +108,10 @@ pub enum LegacyError {
         /// The offset of the last message, as stored.
         last: i64,
     },
-    /// Offsets in a wrapper span more than a batch allows.
+    /// The offsets in a wrapper span a larger range than a batch allows.
     #[error("the offsets in a compressed message are out of range")]
     Offsets,
-    /// A codec that is newer than the format.
+    /// The codec requires a newer format than that of the message.
     #[error("a message of magic {magic} is compressed with {}, which needs magic 2", codec.name())]
     Codec {
         /// The format.

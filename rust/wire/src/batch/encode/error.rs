@@ -1,12 +1,12 @@
-//! Errors of building batches and records.
+//! Errors from building batches and records.
 use crate::batch::error::{BatchErrorKind, LegacyError};
 use crate::compression::CompressionError;
 
-/// An error of building a batch or a record.
+/// An error from building a batch or a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The record exceeds the 31 bits of Kafka's lengths.
+    /// The record is larger than Kafka's signed 32-bit lengths allow.
     #[error("a record of {size} bytes is larger than a batch can be (2 GiB)")]
     RecordTooLarge {
         /// Size of the record.

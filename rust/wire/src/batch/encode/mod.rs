@@ -18,7 +18,7 @@ use crate::compression::{Codec, Compressor};
 pub struct BatchOptions {
     /// Offset of the first record; brokers assign it themselves.
     pub base_offset: i64,
-    /// -1 from clients.
+    /// Epoch of the partition leader; -1 in batches from clients.
     pub partition_leader_epoch: i32,
     /// -1 without idempotence.
     pub producer_id: i64,
@@ -30,8 +30,8 @@ pub struct BatchOptions {
     pub transactional: bool,
     /// True if the batch has control records.
     pub control: bool,
-    /// Maximum size of the batch, uncompressed and with its header: a record that exceeds it is not added. The first
-    /// record is always added.
+    /// Maximum uncompressed size of the batch, including its header. A record that would exceed it is not added, unless
+    /// it is the first record of the batch.
     pub max_bytes: usize,
 }
 
@@ -50,15 +50,16 @@ impl Default for BatchOptions {
     }
 }
 
-/// Capacity reserved after a record for fixed-size copies, which are truncated to their length.
+/// Capacity reserved after each record, because fields are copied in fixed-size blocks that may extend past the record.
+/// The buffer is then truncated to the record's end.
 const SLACK: usize = 128;
 
 /// Result of [`BatchBuilder::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
-    /// Index of the record in the batch.
+    /// The record was added; its index within the batch, from 0.
     Added(i32),
-    /// The batch has no capacity for the record: finish it, and append the record to the next one.
+    /// The batch has no capacity for the record. Finish the batch and append the record to the next batch.
     Full,
 }
 
@@ -66,8 +67,8 @@ pub enum Append {
 #[derive(Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
-    /// Closed batches, followed by the header (a placeholder until the end) and the uncompressed records of the open
-    /// batch.
+    /// Closed batches, followed by the header (a placeholder until the batch is closed) and the uncompressed records of
+    /// the open batch.
     buffer: Vec<u8>,
     /// Start of the open batch in the buffer.
     start: usize,
@@ -98,18 +99,18 @@ impl BatchBuilder {
         self.count == 0
     }
 
-    /// Returns the size of the batch so far, uncompressed and with its header.
+    /// Returns the current uncompressed size of the batch, including its header.
     #[inline]
     pub fn size(&self) -> usize {
         (self.buffer.len() - self.start).max(HEADER_LEN)
     }
 
-    /// Returns the maximum timestamp, -1 if the batch is empty.
+    /// Returns the maximum timestamp, or -1 if the batch is empty.
     pub fn max_timestamp(&self) -> i64 {
         self.max_timestamp
     }
 
-    /// Appends a record, with its headers in order. `timestamp` is in milliseconds since 1970, -1 for none.
+    /// Appends a record with `headers`, whose order is kept. `timestamp` is in milliseconds since 1970, -1 for none.
     #[inline]
     pub fn append<'h>(
         &mut self,
@@ -158,7 +159,7 @@ impl BatchBuilder {
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
-        // The attributes are a zero byte.
+        // The record's attributes are a single zero byte.
         write_varints(&mut self.buffer, &[length_part, VarintWord::ZERO, timestamp_part]);
         match key {
             None => write_varints(&mut self.buffer, &[offset_part, key_part, value_part]),
@@ -200,13 +201,13 @@ impl BatchBuilder {
         }
     }
 
-    /// Reserves capacity for this many bytes of future batches; a hint.
+    /// Reserves capacity for `bytes` more bytes. This is an optimization: the buffer also grows without it.
     pub fn reserve(&mut self, bytes: usize) {
         self.buffer.reserve(bytes);
     }
 
-    /// Finishes the batch, with its length and checksum, and returns all bytes since the last call: the
-    /// [closed](Self::close) batches, followed by this one. The builder continues with an empty batch.
+    /// Sets the length and checksum of the batch, and returns all bytes since the last call of this method: the
+    /// [closed](Self::close) batches, followed by this batch. The builder continues with an empty batch.
     pub fn finish(&mut self, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
         if self.start > 0 || compressor.codec() == Codec::None {
             self.close(compressor)?;
@@ -214,8 +215,8 @@ impl BatchBuilder {
             let capacity = self.buffer.len().min(self.options.max_bytes);
             return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity + capacity / 16)));
         }
-        // A separate buffer: a batch may be queued for a long time, and must not hold the memory of its uncompressed
-        // form.
+        // Compress into a separate buffer: the batch may be queued for a long time, and must not keep the larger buffer
+        // of the uncompressed records allocated.
         self.open();
         let mut batch = vec![0; HEADER_LEN];
         compressor.compress(after(&self.buffer, HEADER_LEN)?, &mut batch)?;
@@ -225,7 +226,7 @@ impl BatchBuilder {
         Ok(batch)
     }
 
-    /// Finishes the batch but keeps it, so that the next one follows it in the same buffer.
+    /// Finishes the batch but keeps it in the buffer, so that the next batch follows it there.
     pub fn close(&mut self, compressor: &mut Compressor) -> Result<(), EncodeError> {
         self.open();
         if compressor.codec() != Codec::None {
@@ -248,7 +249,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Writes the placeholder of the header if the batch has no records.
+    /// Writes a placeholder header if the batch has no records.
     fn open(&mut self) {
         if self.count == 0 {
             self.start(-1, 0);
@@ -289,7 +290,7 @@ impl BatchBuilder {
     }
 }
 
-/// Returns the bytes from `start` on, which the builder has written.
+/// Returns the bytes of `buffer` from `start` on, which the builder has already written.
 fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
     buffer.get(start..).ok_or_else(|| incomplete_batch(buffer.len()))
 }

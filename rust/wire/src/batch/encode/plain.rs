@@ -15,7 +15,7 @@ pub struct PlainRecord<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct EqualLengthRows<'a> {
     pub timestamps: &'a [i64],
-    /// The concatenated keys, if they are not null.
+    /// The concatenated keys, or `None` if all keys are null.
     pub keys: Option<&'a [u8]>,
     /// The concatenated values.
     pub values: &'a [u8],
@@ -26,7 +26,8 @@ pub trait PlainRows {
     /// Returns the record of a row.
     fn record(&self, row: usize) -> PlainRecord<'_>;
 
-    /// Returns up to `max_rows` records from `row` on, if their keys and values are known to have these lengths.
+    /// Returns up to `max_rows` records from `row` on if the source knows that all their keys and values have these
+    /// lengths.
     fn equal_length_rows(
         &self,
         row: usize,

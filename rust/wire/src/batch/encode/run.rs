@@ -4,18 +4,19 @@ use super::template::{Shape, Template};
 use super::varint_word::{VarintWord, write_word, zigzag};
 use super::{Append, BatchBuilder, EncodeError, SLACK};
 
-/// Number of records of one shape in a row, after which the template encoder is tried.
+/// Number of consecutive records with equal shapes after which the template encoder is tried.
 const MIN_EQUAL_SHAPES: u32 = 3;
 
-/// Maximum number of bytes set to zero at a time: they must still be in the L1 cache when they are overwritten.
+/// Maximum number of bytes that are zeroed at a time. They must still be in the L1 cache when the records overwrite
+/// them.
 const WINDOW: usize = 16 * 1024;
 
-/// Maximum length of key and value for which the record's length has three bytes or fewer.
+/// Maximum length of the key and of the value. Up to this length, a record's length field has at most three bytes.
 const MAX_LEN: usize = 1 << 18;
 
 impl BatchBuilder {
-    /// Appends the records of `rows` until one does not fit, and returns their number. The bytes are equal to those of
-    /// [`append_short_bytes`](Self::append_short_bytes) for each record, but are encoded faster.
+    /// Appends the records of `rows` until one does not fit, and returns the number of appended records. The encoded
+    /// bytes are the same as with [`append_short_bytes`](Self::append_short_bytes), but encoding is faster.
     #[inline]
     pub fn append_run(&mut self, rows: &impl PlainRows, range: std::ops::Range<usize>) -> Result<usize, EncodeError> {
         let mut row = range.start;
@@ -43,8 +44,9 @@ impl BatchBuilder {
         Ok(row - range.start)
     }
 
-    /// Appends records of this shape: all bytes but deltas, keys and values are known. Returns their number; 0 is
-    /// always valid, and leaves the next record to the general encoder.
+    /// Appends records of `shape` with a template, in which all bytes except deltas, keys and values are constant.
+    /// Returns the number of appended records. It may be 0; the caller then uses the general encoder for the next
+    /// record.
     #[inline]
     fn append_template(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {
         let Some(shape) = shape else { return 0 };
@@ -63,7 +65,7 @@ impl BatchBuilder {
         let records = (capacity / template.size()).min(rows.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
-        // The resize made the range valid; the caller uses the number of written records.
+        // The range is valid because the buffer was resized above; the caller uses the number of written records.
         let out = self.buffer.get_mut(start..).unwrap_or_default();
         let written = template.write(out, rows, self.base_timestamp, self.count);
         self.buffer.truncate(start + written * template.size());
@@ -73,8 +75,8 @@ impl BatchBuilder {
         written
     }
 
-    /// Appends a record of short numbers to a batch that is not empty. Returns false if the record needs the general
-    /// encoder.
+    /// Appends a record whose lengths and deltas are short varints to a batch that is not empty. Returns false if the
+    /// record needs the general encoder.
     #[inline(always)]
     fn append_plain(&mut self, record: &PlainRecord<'_>) -> bool {
         let PlainRecord { timestamp, key, value } = *record;
@@ -96,7 +98,7 @@ impl BatchBuilder {
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
-        // The attributes are a zero byte.
+        // The record's attributes are a single zero byte.
         let head = length_part.then(VarintWord::ZERO).then(timestamp_part);
         match key {
             None => write_word(&mut self.buffer, head, offset_part.then(key_part).then(value_part)),
@@ -114,7 +116,7 @@ impl BatchBuilder {
         true
     }
 
-    /// Returns the maximum size of a batch that has records.
+    /// Returns the maximum size of the batch once it contains a record.
     #[inline(always)]
     fn limit(&self) -> usize {
         self.options.max_bytes.min(i32::MAX as usize)

@@ -10,7 +10,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the shape of the record; `None` for nulls, and for lengths for which a template is not faster.
+    /// Returns the shape of the record. Returns `None` if the value is null, or if a template would not be faster for
+    /// these lengths.
     #[inline(always)]
     pub(super) fn of(record: &PlainRecord<'_>) -> Option<Shape> {
         let (key_len, value_len) = (record.key.map(|key| key.len()), record.value?.len());
@@ -19,17 +20,17 @@ impl Shape {
     }
 }
 
-/// The parts that records of one shape have in common.
+/// The bytes that all records of one shape have in common.
 pub(super) struct Template {
     shape: Shape,
     size: usize,
-    /// Length and attributes, which precede the timestamp delta.
+    /// The record's length and attributes, which precede the timestamp delta.
     head: u64,
     timestamp_shift: usize,
     timestamp: Varint,
     offset_at: usize,
     offset: Varint,
-    /// Bytes after the offset delta: the length of the key and, if the key is null, that of the value.
+    /// Bytes after the offset delta: the length of the key and, if the key is null, also the length of the value.
     after_offset: u64,
     key_at: usize,
     value_len: u32,
@@ -38,7 +39,8 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Returns the template for the records from this one on; `None` if a delta has more than three bytes.
+    /// Returns the template for records that start with these deltas. Returns `None` if a delta has more than three
+    /// bytes.
     pub(super) fn of(shape: Shape, timestamp_delta: i64, offset_delta: i32) -> Option<Template> {
         let Shape { key_len, value_len } = shape;
         let timestamp = VarintWord::new(zigzag(timestamp_delta));
@@ -69,19 +71,20 @@ impl Template {
         })
     }
 
-    /// Returns the size of a record.
+    /// Returns the size of each record in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the number of offset deltas from this one on that are encoded in the same number of bytes.
+    /// Returns how many consecutive offset deltas, starting with `offset_delta`, are encoded in the same number of
+    /// bytes.
     pub(super) fn same_width(&self, offset_delta: i32) -> usize {
         let end = (self.offset.min + self.offset.span) / 2;
         usize::try_from(end - i64::from(offset_delta)).unwrap_or(0)
     }
 
-    /// Writes records to `out`, which is zeroed, until it is full or the width of the timestamp delta changes. Returns
-    /// the number of records.
+    /// Writes records to `out`, which must be zeroed. Stops when `out` is full or when a timestamp delta needs a
+    /// different number of bytes. Returns the number of written records.
     pub(super) fn write(
         &self,
         out: &mut [u8],
@@ -89,7 +92,8 @@ impl Template {
         base_timestamp: i64,
         offset_delta: i32,
     ) -> usize {
-        // Two copies of at least half the length, which may overlap, stay within the slot.
+        // Each value is copied in two possibly overlapping blocks, each at least half of its length, so that no copy
+        // leaves the slot.
         match self.shape.value_len {
             ..8 => self.write_values::<4>(out, rows, base_timestamp, offset_delta),
             8..16 => self.write_values::<8>(out, rows, base_timestamp, offset_delta),
@@ -169,7 +173,7 @@ impl Template {
     }
 }
 
-/// Copies `N` to `2 * N` bytes to a slice of the same length.
+/// Copies between `N` and `2 * N` bytes to a slice of the same length, as two blocks of `N` bytes that may overlap.
 #[inline(always)]
 fn copy_halves<const N: usize>(target: &mut [u8], bytes: &[u8]) -> Option<()> {
     *target.first_chunk_mut::<N>()? = *bytes.first_chunk::<N>()?;
@@ -177,9 +181,9 @@ fn copy_halves<const N: usize>(target: &mut [u8], bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// A varint of known width.
+/// A varint whose encoded width is known.
 struct Varint {
-    /// The smallest number of this width, and the count of such numbers.
+    /// The smallest number that is encoded with this width, and the count of all such numbers.
     min: i64,
     span: i64,
     middle: u32,

@@ -1,10 +1,10 @@
 //! Varints encoded in registers.
 
-/// A varint encoded in a register: bytes that are stored one by one and loaded as a word stall the processor.
+/// A varint encoded in a register. Storing bytes one by one and then loading them as a word would stall the processor.
 #[derive(Clone, Copy)]
 pub(super) struct VarintWord {
     bytes: u64,
-    /// The ninth and tenth byte.
+    /// The ninth and tenth byte of the encoding.
     more: u16,
     size: u32,
 }
@@ -42,32 +42,33 @@ impl VarintWord {
         VarintWord { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
     }
 
-    /// Returns the length of the encoding.
+    /// Returns the number of encoded bytes.
     #[inline(always)]
     pub(super) fn size(self) -> usize {
         self.size as usize
     }
 
-    /// Concatenates two varints of 8 bytes in total.
+    /// Concatenates two varints with at most 8 bytes in total.
     #[inline(always)]
     pub(super) fn then(self, next: VarintWord) -> VarintWord {
         VarintWord { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
     }
 
-    /// Returns the first eight bytes.
+    /// Returns the first eight bytes of the encoding.
     #[inline(always)]
     pub(super) fn low(self) -> u64 {
         self.bytes
     }
 
-    /// Encodes the length of a bytes field; `None` is null.
+    /// Encodes the length of a bytes field; `None` is encoded as the length of a null field.
     #[inline(always)]
     pub(super) fn of_len(len: Option<usize>) -> VarintWord {
         len.map_or(VarintWord { bytes: 1, more: 0, size: 1 }, |len| VarintWord::new((len as u64) << 1))
     }
 }
 
-/// Appends varints. A fixed-size copy that is truncated costs less than a copy of a few bytes.
+/// Appends varints with fixed-size copies, truncated to the encoded size. This is faster than copying a few bytes
+/// exactly.
 #[inline(always)]
 pub(super) fn write_varints<const N: usize>(out: &mut Vec<u8>, parts: &[VarintWord; N]) {
     let size: u32 = parts.iter().map(|part| part.size).sum();

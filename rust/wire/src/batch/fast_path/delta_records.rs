@@ -5,15 +5,15 @@ use super::Block;
 use super::short_record::{load, short, short_len};
 use crate::batch::record::zigzag;
 
-/// Number of records of equal size in a row, after which the template parser is tried. A smaller number matches by
-/// chance, and costs 15 % where sizes vary.
+/// Number of consecutive records with equal sizes after which the template parser is tried. With a smaller number,
+/// sizes are often equal by chance, which costs 15 % if sizes vary.
 pub(super) const MIN_EQUAL_SIZES: u32 = 3;
 
 impl Block {
-    /// Parses the records at `position` that match the record before it in all but deltas, keys and values. The start
-    /// of each record is known without parsing the one before it, which is otherwise a dependency chain, and one
-    /// comparison replaces most of the parsing. Returns the number of records; 0 is always valid, and leaves the
-    /// records to the general parser.
+    /// Parses the records at `position` that differ from the preceding record only in deltas, keys and values. Since
+    /// all these records have the same size, the start of each record is known before the preceding record is parsed,
+    /// and one comparison replaces most of the parsing. Returns the number of parsed records. It may be 0; the caller
+    /// then uses the general parser.
     #[inline(never)]
     pub(super) fn read_delta_records(
         &mut self,
@@ -67,20 +67,20 @@ impl Block {
     }
 }
 
-/// The parts that records of one shape have in common.
+/// The bytes that all records of one shape have in common.
 struct Template {
     size: usize,
-    /// First 16 bytes, and the mask of the bits to compare: all but attributes, deltas and the bytes after the key's
-    /// length.
+    /// The first 16 bytes of a record, and the mask of the bits that are compared. The mask excludes the attributes,
+    /// the deltas, and all bytes after the key's length field.
     head: u128,
     mask: u128,
-    /// Bit position of the deltas in the first bytes.
+    /// Bit position of the deltas in the first 16 bytes.
     shift: u32,
     timestamp: Varint,
     offset: Varint,
     key_start: usize,
     key_len: i32,
-    /// Position and bytes of the value's length.
+    /// Position and bytes of the value's length field.
     value_len_at: usize,
     value_len_bytes: u32,
     value_len_mask: u32,
@@ -89,7 +89,8 @@ struct Template {
 }
 
 impl Template {
-    /// Returns the template of a record without headers, with short numbers and a value; `None` for any other.
+    /// Returns the template of a record that has a value and no headers, and whose numbers are short varints. Returns
+    /// `None` for any other record.
     fn of(bytes: &[u8]) -> Option<Template> {
         let head = bytes.first_chunk::<16>()?;
         let mut word = load(bytes, 0)?;
@@ -114,7 +115,7 @@ impl Template {
             *bits = match at {
                 _ if at < length.size => 0xff,
                 _ if at < first => 0,
-                // The continuation bits of the deltas.
+                // Compare only the continuation bits of the deltas.
                 _ if at < key_at => 0x80,
                 _ if at < key_end => 0xff,
                 _ => 0,
@@ -139,7 +140,7 @@ impl Template {
         })
     }
 
-    /// Returns the word with the deltas, if `bytes` is a record of this shape.
+    /// Returns the word that contains the deltas, or `None` if `bytes` is not a record of this shape.
     #[inline(always)]
     fn deltas(&self, bytes: &[u8]) -> Option<u64> {
         let head = u128::from_le_bytes(*bytes.first_chunk::<16>()?);

@@ -6,11 +6,11 @@ use self::delta_records::MIN_EQUAL_SIZES;
 use self::short_record::read_short_record;
 use super::record::{RawRecord, read_record};
 
-/// Maximum number of records of a [`Block`].
+/// Maximum number of records in a [`Block`].
 pub const BLOCK_LEN: usize = 256;
 
 /// Columns of parsed records. Records are parsed in one loop and processed in separate loops, which the compiler can
-/// vectorize. A block fits the L1 cache; reuse it.
+/// vectorize. A block fits into the L1 cache, so reuse it for the next records.
 #[derive(Debug)]
 pub struct Block {
     len: usize,
@@ -21,7 +21,7 @@ pub struct Block {
     value_start: [u32; BLOCK_LEN],
     value_len: [i32; BLOCK_LEN],
     header_count: [u32; BLOCK_LEN],
-    /// These two columns are only valid for records with headers.
+    /// `headers_start` and `headers_end` are only valid for records with headers.
     headers_start: [u32; BLOCK_LEN],
     headers_end: [u32; BLOCK_LEN],
 }
@@ -37,7 +37,7 @@ macro_rules! fields {
         $($(#[$doc])*
         #[inline]
         pub fn $name(&self) -> &[$type] {
-            // `len` never exceeds the capacity: see `put` and `fill`.
+            // `len` never exceeds the capacity, because `put` and `fill` check it.
             self.$name.get(..self.len).unwrap_or(&self.$name)
         })*
     };
@@ -88,7 +88,7 @@ impl Block {
         header_count: u32;
     }
 
-    /// Returns the record at `index`; `None` past the last.
+    /// Returns the record at `index`, or `None` if the block has fewer records.
     #[inline]
     pub fn record(&self, index: usize) -> Option<RawRecord> {
         if index >= self.len {
@@ -97,7 +97,7 @@ impl Block {
         let header_count = *self.header_count.get(index)?;
         let (value_start, value_len) = (*self.value_start.get(index)? as usize, *self.value_len.get(index)?);
         let (headers_start, end) = if header_count == 0 {
-            // A record without headers ends after its value and the header count.
+            // A record without headers ends after its value and the header count, which is one byte.
             let end = value_start + value_len.max(0) as usize + 1;
             (end, end)
         } else {
@@ -121,7 +121,7 @@ impl Block {
         (0..self.len).map_while(|index| self.record(index))
     }
 
-    /// Removes the records for which `keep` returns false for the offset delta.
+    /// Removes the records for whose offset delta `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(i32) -> bool) {
         let mut kept = 0;
         let mut index = 0;
@@ -168,8 +168,8 @@ impl Block {
         true
     }
 
-    /// Parses up to `max_len` records, fewer only if the data ends. Returns the end of the last one, or the index and
-    /// field of a malformed record.
+    /// Parses `max_len` records, or fewer if the data ends before. Returns the end of the last record; for a malformed
+    /// record, returns its index and the name of the malformed field as the error.
     #[inline]
     pub(super) fn fill(&mut self, data: &[u8], start: usize, max_len: usize) -> Result<usize, (usize, &'static str)> {
         let mut position = start;

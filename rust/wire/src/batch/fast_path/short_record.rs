@@ -1,9 +1,9 @@
-//! Parser of common records, which reads a word at a time.
+//! Parser of common records that reads a word at a time.
 use crate::batch::record::{RawRecord, zigzag};
 
-/// Parses a record of the common form: no headers, and all numbers in one to three bytes. `None` means that
-/// `read_record` must parse it, also if it is malformed. Reads eight bytes at a time, so not at the very end of the
-/// data.
+/// Parses a record of the common form: it has no headers, and each number is a varint of at most three bytes. Returns
+/// `None` if the record is malformed or has another form; the caller must then use `read_record`. Also returns `None`
+/// close to the end of the data, because the parser reads eight bytes at a time.
 #[inline(always)]
 pub(super) fn read_short_record(data: &[u8], start: usize) -> Option<RawRecord> {
     let mut word = load(data, start)?;
@@ -38,7 +38,8 @@ pub(super) fn read_short_record(data: &[u8], start: usize) -> Option<RawRecord> 
         value_len = len.value as i32;
         position = value_start + len.value as usize;
     }
-    // If the end matches exactly and is within the data, all positions before it are valid.
+    // If the record ends exactly at its declared end, and this end is within the data, all positions before it are
+    // valid.
     if position + 1 != end || *data.get(position)? != 0 {
         return None;
     }
@@ -84,7 +85,7 @@ pub(super) fn short(word: &mut u64) -> Option<Short> {
     None
 }
 
-/// Takes a length, which is a zigzag varint and must not be negative.
+/// Takes a length from `word`. A length is a zigzag varint and must not be negative.
 #[inline(always)]
 pub(super) fn short_len(word: &mut u64) -> Option<Short> {
     let Short { value, size } = short(word)?;

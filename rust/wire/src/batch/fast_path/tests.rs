@@ -1,4 +1,4 @@
-//! Limits of blocks, and agreement with the general parser.
+//! Tests of the limits of blocks, and comparison with the general parser.
 
 use super::*;
 use crate::varint::{put_varint, put_varlong};
@@ -18,7 +18,7 @@ fn record(offset: i32, time: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> V
     record
 }
 
-/// Parses `data` with blocks and record by record, up to the first malformed record.
+/// Parses `data` twice, once in blocks and once record by record, each up to the first malformed record.
 fn parse_both_ways(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
     let (mut single, mut at) = (Vec::new(), 0);
     while at < data.len() {
@@ -37,7 +37,8 @@ fn parse_both_ways(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
         }
         blocks.extend(block.records());
     }
-    // These positions are undefined without headers, and so is the start of a null.
+    // The positions of headers are undefined for records without headers, and the start of a null field is undefined,
+    // too.
     let normalize = |records: &mut Vec<RawRecord>| {
         for record in records {
             record.headers_start = 0;
