@@ -2,20 +2,21 @@
 use super::error::BatchErrorKind;
 use crate::crc::{crc32, crc32c};
 
-/// Length of a batch header: the bytes before the first record.
+/// Length of a batch header, which is all bytes before the first record.
 pub const HEADER_LEN: usize = 61;
-/// Length of the prefix up to and including the length field, which counts the bytes after it.
+/// Length of the prefix that ends with the length field. The length field counts the bytes after this prefix.
 pub(crate) const LENGTH_END: usize = 12;
 pub(crate) const MAGIC_AT: usize = 16;
-/// Minimum of the length field of a v2 batch.
+/// Smallest valid length field of a v2 batch.
 pub(crate) const MIN_LENGTH: i32 = (HEADER_LEN - LENGTH_END) as i32;
-/// Minimum of the length field of a message of any format, which is that of v0.
+/// Smallest valid length field of a message of any format; v0 messages are the shortest.
 pub(crate) const MIN_LEGACY_LENGTH: i32 = 14;
-/// Minimum of the length field of a v1 message.
+/// Smallest valid length field of a v1 message.
 pub(crate) const MIN_V1_LENGTH: i32 = 22;
-/// Length of a v0 message from its offset to the length of its key.
+/// Length of a v0 message from its offset through its key length field.
 pub(crate) const V0_FIXED_LEN: usize = 18;
-/// Length of a v1 message from its offset to the length of its key; it has a timestamp in addition.
+/// Length of a v1 message from its offset through its key length field. It is 8 bytes more than in v0, because v1 adds
+/// a timestamp.
 pub(crate) const V1_FIXED_LEN: usize = 26;
 /// End of the checksum field of a v0 or v1 message. The checksum covers the bytes after it.
 pub(crate) const LEGACY_CRC_END: usize = MAGIC_AT;
@@ -30,7 +31,7 @@ const CONTROL_BIT: i16 = 0x20;
 const DELETE_HORIZON_BIT: i16 = 0x40;
 pub(crate) const CODEC_BITS: i16 = 0x07;
 
-/// Meaning of the timestamps of a batch.
+/// Source of the timestamps of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
     /// Set by the producer.
@@ -40,7 +41,7 @@ pub enum TimestampType {
 }
 
 impl TimestampType {
-    /// Returns Kafka's id of the type.
+    /// Returns Kafka's numeric id of the timestamp type.
     pub fn id(self) -> i8 {
         match self {
             TimestampType::CreateTime => 0,
@@ -51,30 +52,31 @@ impl TimestampType {
 
 /// The header of a batch, with Kafka's field names.
 ///
-/// For a message of format v0 or v1 it is derived from the message: the base offset is the message's offset, the last
-/// offset delta is 0; epoch, producer and sequence are -1. A compressed message wraps others, the last of which has the
-/// wrapper's offset (in v1: after conversion from relative offsets), so that [`next_offset`](Self::next_offset) is
-/// correct for all formats; the first offset and the number of messages are only known after decompression, see
-/// [`is_wrapper`](Self::is_wrapper).
+/// For a message of format v0 or v1, the header is derived from the message: the base offset is the message's offset,
+/// the last offset delta is 0, and epoch, producer and sequence are -1. A compressed message is a wrapper of other
+/// messages (see [`is_wrapper`](Self::is_wrapper)). The wrapper's offset equals the absolute offset of its last
+/// message, so that [`next_offset`](Self::next_offset) is correct for all formats. The offset of its first message and
+/// the number of messages are only known after decompression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record when the batch was written.
     pub base_offset: i64,
     /// Length of the batch after the length field.
     pub batch_length: i32,
-    /// Epoch of the leader that appended the batch, -1 before the append.
+    /// Epoch of the leader that appended the batch, or -1 before the append.
     pub partition_leader_epoch: i32,
     /// The format: 2, or 0 and 1 for the formats before Kafka 0.11.
     pub magic: i8,
-    /// CRC-32C of the bytes from the attributes on; in v0 and v1 CRC-32 (IEEE) of the bytes from the magic on.
+    /// Checksum. In v2 it is the CRC-32C of the bytes from the attributes on; in v0 and v1 it is the CRC-32 (IEEE) of
+    /// the bytes from the magic on.
     pub crc: u32,
     /// Codec, timestamp type and flags.
     pub attributes: i16,
     /// Offset of the last record when the batch was written, minus the base offset.
     pub last_offset_delta: i32,
-    /// Base of the records' timestamp deltas.
+    /// Timestamp to which the records' timestamp deltas are added.
     pub base_timestamp: i64,
-    /// The maximum timestamp, or the append time.
+    /// The maximum timestamp of the records, or the append time if the broker sets timestamps.
     pub max_timestamp: i64,
     /// -1 without idempotence.
     pub producer_id: i64,
@@ -82,12 +84,12 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// Sequence number of the first record, -1 without idempotence.
     pub base_sequence: i32,
-    /// Number of records remaining in the batch; -1 for a wrapper, whose header does not have it.
+    /// Number of records remaining in the batch, or -1 for a wrapper, because a wrapper's header has no count.
     pub record_count: i32,
 }
 
 impl BatchHeader {
-    /// Parses the header at the start of `bytes`, of any format; magic and length are not validated.
+    /// Parses the header at the start of `bytes`, of any format. Does not validate the magic and the length.
     pub fn parse(bytes: &[u8]) -> Result<BatchHeader, BatchErrorKind> {
         if let Some(&magic @ (0 | 1)) = bytes.get(MAGIC_AT) {
             return BatchHeader::parse_legacy(bytes, magic as i8);
@@ -129,7 +131,8 @@ impl BatchHeader {
         }
         let base_offset = i64::from_be_bytes(field(head, 0));
         if base_offset == i64::MAX {
-            // A batch at the last possible offset has no next offset: a reader would fetch the same message forever.
+            // Reject a batch at the largest possible offset: there is no next offset, so a reader would fetch this
+            // batch forever.
             return Err(BatchErrorKind::Offsets { last_offset_delta: 0 });
         }
         Ok(BatchHeader {
@@ -166,8 +169,9 @@ impl BatchHeader {
         put(out, 57, self.record_count.to_be_bytes());
     }
 
-    /// Returns the offset after this batch. It is computed from the header, not from the last record: compaction and
-    /// transactions leave gaps, and a client that used the last record would fetch the same batch forever.
+    /// Returns the offset after this batch. It is computed from the header instead of the last record, because
+    /// compaction may have removed the last records of the batch, and a client that used the last remaining record
+    /// would fetch the same batch forever.
     pub fn next_offset(&self) -> i64 {
         self.last_offset().saturating_add(1)
     }
@@ -187,7 +191,7 @@ impl BatchHeader {
         self.attributes & CODEC_BITS
     }
 
-    /// Returns the meaning of the timestamps.
+    /// Returns the source of the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         if self.attributes & TIMESTAMP_TYPE_BIT == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
@@ -228,7 +232,7 @@ pub(crate) fn offset_and_length(prefix: &[u8; LENGTH_END]) -> (i64, i32) {
     (i64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]), i32::from_be_bytes([l0, l1, l2, l3]))
 }
 
-/// Computes the checksum for the header of `batch`, of any format; 0 if it is shorter than a header.
+/// Computes the checksum of `batch`, which may have any format. Returns 0 if `batch` is shorter than a header.
 pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
     match batch.get(MAGIC_AT) {
         Some(0 | 1) => batch.get(LEGACY_CRC_END..).map_or(0, crc32),
@@ -238,7 +242,7 @@ pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
 
 fn field<const N: usize, const HEAD: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
     let mut out = [0; N];
-    // Constant offsets within a fixed-size array: the range is always valid.
+    // The offsets are constants within a fixed-size array, so the range is always valid.
     if let Some(bytes) = head.get(at..at + N) {
         out.copy_from_slice(bytes);
     }

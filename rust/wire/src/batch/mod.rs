@@ -1,7 +1,7 @@
-//! Codec of record batches, format v2 (magic 2), and of messages of formats v0 and v1.
+//! Codec of record batches (format v2, magic 2) and of messages of formats v0 and v1.
 //!
 //! [`batches`] splits the bytes of one partition into [`Batch`]es of any format, as determined by the magic byte.
-//! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the older formats;
+//! [`records::walk`] visits the records of a v2 batch in a single pass; [`legacy`] reads messages of the older formats;
 //! [`encode::BatchBuilder`] encodes batches.
 pub mod control;
 pub mod encode;
@@ -39,18 +39,18 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns the bytes of the batch, with its header.
+    /// Returns the bytes of the batch, including its header.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the encoded records of a v2 batch, compressed if the header says so. Records of older formats are read
-    /// by [`legacy`].
+    /// Returns the encoded records of a v2 batch, which are compressed if the header has a codec. For batches of the
+    /// older formats, use [`legacy`].
     pub fn payload(&self) -> Bytes {
         self.bytes.slice(HEADER_LEN.min(self.bytes.len())..)
     }
 
-    /// Verifies the checksum in the header.
+    /// Verifies the checksum of the batch against the one in its header.
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let actual = header::compute_crc(&self.bytes);
         if actual == self.header.crc {
@@ -67,8 +67,8 @@ impl Batch {
 
 /// Iterates over the batches in `data`, the bytes of one partition.
 ///
-/// An incomplete batch at the end is skipped, since a broker truncates a response at its size limit: see
-/// [`Batches::truncated_tail`]. The iterator ends after an error.
+/// An incomplete batch at the end is skipped (see [`Batches::truncated_tail`]), because brokers truncate the last batch
+/// of a response to keep the size limit. The iterator ends after an error.
 pub fn batches(data: Bytes) -> Batches {
     Batches { data, position: 0, truncated_tail: false, done: false }
 }
@@ -83,18 +83,18 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Returns the end of the last complete batch returned so far.
+    /// Returns the end of the last batch returned so far, as a position in the input.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Returns true if the bytes end within a batch; only valid once the iterator has ended.
+    /// Returns true if the bytes end within a batch. The result is only valid once the iterator has ended.
     pub fn truncated_tail(&self) -> bool {
         self.truncated_tail
     }
 
-    /// Continues at `position`, the end of a batch or message that was parsed elsewhere; a position past the end of the
-    /// data makes the next batch an error.
+    /// Continues at `position`, the end of a batch or message that was parsed elsewhere. If the position is past the
+    /// end of the data, the iterator returns an error next.
     pub fn skip_to(&mut self, position: usize) {
         self.position = position;
     }

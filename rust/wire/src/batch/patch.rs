@@ -22,8 +22,9 @@ pub fn set_producer(
     Ok(())
 }
 
-/// Sets the base offset and the leader epoch of an encoded batch, as a broker does on append. The checksum covers
-/// neither. A message of magic 0 or 1 has no epoch; the offset of a wrapper is that of its last message.
+/// Sets the base offset and the leader epoch of an encoded batch, as a broker does on append. The checksum stays valid,
+/// because it covers neither field. A message of magic 0 or 1 has no epoch. For a wrapper, `base_offset` must be the
+/// offset of its last message.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) -> Result<(), EncodeError> {
     if let Some(message) = legacy_message(batch)? {
         put(message, 0, base_offset.to_be_bytes());
@@ -56,7 +57,7 @@ pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), Encod
     Ok(())
 }
 
-/// Returns the bytes if they are a complete message of magic 0 or 1.
+/// Returns the bytes if they are a complete message of magic 0 or 1, or `None` if they have another magic.
 fn legacy_message(batch: &mut [u8]) -> Result<Option<&mut [u8]>, EncodeError> {
     if !matches!(batch.get(MAGIC_AT), Some(0 | 1)) {
         return Ok(None);

@@ -4,7 +4,7 @@ use crate::varint::{read_varint, read_varlong};
 /// Minimum size of a record: its length, attributes, two deltas, two lengths and the header count.
 pub const MIN_RECORD_LEN: usize = 7;
 
-/// A parsed record: its deltas, and the positions of its fields in the input.
+/// A parsed record with the positions of its key, value and headers in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawRecord {
     /// Milliseconds after the batch's base timestamp.
@@ -28,22 +28,22 @@ pub struct RawRecord {
 }
 
 impl RawRecord {
-    /// Returns the key from `data`, which must be the parsed bytes.
+    /// Returns the key from `data`, which must be the bytes that were parsed.
     #[inline]
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         slice(data, self.key_start, self.key_len)
     }
 
-    /// Returns the value from `data`, which must be the parsed bytes.
+    /// Returns the value from `data`, which must be the bytes that were parsed.
     #[inline]
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         slice(data, self.value_start, self.value_len)
     }
 
-    /// Returns the headers in order, with repeated names, from the parsed bytes, which have been validated. From other
-    /// bytes it may return fewer than [`header_count`](Self::header_count).
+    /// Returns the headers from `data`, which must be the bytes that were parsed. The order and repeated names are
+    /// preserved. For other bytes, the iterator may return fewer headers than [`header_count`](Self::header_count).
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
-        // The range was validated when the record was parsed; other bytes return fewer headers.
+        // The range was validated when the record was parsed; it can only be invalid for other bytes.
         Headers { data: data.get(self.headers_start..self.end).unwrap_or_default(), left: self.header_count }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
     })
 }
 
-/// Returns the position after a field of `len` bytes; -1 is null.
+/// Returns the position after a field of `len` bytes. A length of -1 means null, which has no bytes.
 #[inline(always)]
 fn skip(record: &[u8], position: usize, len: i32, what: &'static str) -> Field<usize> {
     if len < 0 {
@@ -156,7 +156,7 @@ fn long_varlong(data: &[u8], position: usize) -> Option<(i64, usize)> {
 
 #[inline(never)]
 fn check_headers(data: &[u8], count: i32) -> Field<()> {
-    // A header has at least two bytes.
+    // Each header has at least two bytes.
     if usize::try_from(count).map_or(true, |count| count > data.len() / 2) {
         return Err("header count");
     }

@@ -8,34 +8,34 @@ use super::record::{MIN_RECORD_LEN, RawRecord};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// A field is out of its bounds.
+    /// A field of the record is malformed.
     #[error("record {index}: {what} is malformed")]
     Field {
-        /// Index of the record in the batch.
+        /// Index of the record within the batch, from 0.
         index: usize,
         /// Name of the field.
         what: &'static str,
     },
-    /// The header has a negative count, or a larger one than the number of records.
+    /// The record count in the header is negative, or larger than the number of records in the batch.
     #[error("the header says {expected} records, the batch has {actual}")]
     TooFew {
-        /// The count in the header.
+        /// The record count in the header.
         expected: i32,
-        /// Number of records read; a lower bound if the count is impossibly large.
+        /// Number of records read. It is only a lower bound if the count in the header is too large to be possible.
         actual: usize,
     },
-    /// The position of a field is outside the given bytes.
+    /// A field is outside of the batch's bytes.
     #[error("{what} of a record lies beyond the {len} bytes of its batch")]
     Beyond {
         /// Name of the field.
         what: &'static str,
-        /// Length of the bytes.
+        /// Length of the batch's bytes.
         len: usize,
     },
     /// Bytes remain after the last record.
     #[error("the header says {expected} records, but {left} bytes follow the last of them")]
     TooMany {
-        /// The count in the header.
+        /// The record count in the header.
         expected: i32,
         /// Number of remaining bytes.
         left: usize,
@@ -44,7 +44,8 @@ pub enum RecordError {
 
 /// Visitor of the records of a batch.
 pub trait RecordVisitor {
-    /// Visits a record with validated bounds and headers; `data` is the walked input. `Break` ends the walk.
+    /// Visits a record, whose bounds and headers are already validated. `data` is the input of [`walk`]. `Break` ends
+    /// the walk.
     fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()>;
 }
 
@@ -57,8 +58,8 @@ pub fn walk<V: RecordVisitor>(data: &[u8], count: i32, visitor: &mut V) -> Resul
     })
 }
 
-/// Visits the `count` records in `data` one [`Block`] at a time, for column-wise processing; the last block is usually
-/// shorter. Otherwise the same as [`walk`].
+/// Visits the `count` records in `data` one [`Block`] at a time, for column-wise processing. The last block is usually
+/// shorter. Apart from the blocks, it works like [`walk`].
 #[inline]
 pub fn walk_blocks(
     data: &[u8],

@@ -26,10 +26,10 @@ impl Compress {
     }
 }
 
-/// Decompresses the input, which may be several concatenated members.
+/// Decompresses the input, which may consist of several concatenated members.
 pub(super) fn decompress(input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
     out.bytes.reserve(input.len().saturating_mul(3).min(out.left()));
-    // One byte above the limit shows that the output is too large.
+    // Read up to one byte more than the limit, to detect that the output is too large.
     let limit = out.left() as u64 + 1;
     let read = MultiGzDecoder::new(input).take(limit).read_to_end(out.bytes);
     let read = read.map_err(|e| Codec::Gzip.corrupt(e.to_string()))?;

@@ -1,28 +1,28 @@
 //! Limits on the expansion of compressed data.
 use super::{Codec, CompressionError};
 
-/// Limits on the expansion of one batch. One limit is not enough: an absolute one must allow the largest valid batch,
-/// and a thousand small bombs that each stay below it still cost their expanded size.
+/// Limits on the expansion of one batch. A limit on the size is not enough: it must allow the largest valid batch, but
+/// a thousand small decompression bombs could then each expand to this size. The ratio is therefore limited, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum output in bytes.
     pub max_bytes: usize,
-    /// Maximum output per byte of input, once the output exceeds `small`; 0 disables this limit.
+    /// Maximum output per byte of input, for outputs larger than `small`; 0 disables this limit.
     pub max_ratio: usize,
-    /// Output size that is allowed for any input: a batch of zeros is not an attack.
+    /// Output size up to which any ratio is allowed, because a batch of zeros is not an attack.
     pub small: usize,
 }
 
 impl Limits {
     /// Default of `max_bytes`.
     pub const MAX_BYTES: usize = 256 << 20;
-    /// Default of `max_ratio`. gzip (1,032 to 1), lz4 (255) and snappy (22) cannot expand so much; zstd can, for very
-    /// repetitive data.
+    /// Default of `max_ratio`. The maximum ratios of gzip (1,032), lz4 (255) and snappy (22) are below it. zstd can
+    /// exceed it for very repetitive data.
     pub const MAX_RATIO: usize = 2000;
-    /// Default of `small`: much more than producers put into a batch.
+    /// Default of `small`, which is much more than producers put into a batch.
     pub const SMALL: usize = 64 << 20;
 
-    /// Returns the maximum output for `input` bytes.
+    /// Returns the maximum output in bytes for `input` bytes.
     pub fn cap(&self, input: usize) -> usize {
         self.max_bytes.min(self.by_ratio(input))
     }
@@ -48,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// A limit on the bytes, without a limit on the ratio.
+/// Limits the size to this number of bytes, and does not limit the ratio.
 impl From<usize> for Limits {
     fn from(max_bytes: usize) -> Self {
         Limits { max_bytes, max_ratio: 0, small: 0 }

@@ -1,4 +1,4 @@
-//! The lz4 codec: our own parser of frames around lz4's blocks.
+//! The lz4 codec. The frames are parsed here; lz4_flex compresses and decompresses the blocks in them.
 use lz4_flex::block::{
     CompressTable, DecompressError, compress_into_with_table, decompress_into, decompress_into_with_dict,
     get_maximum_output_size,
@@ -16,11 +16,11 @@ const BLOCK_CHECKSUM: u8 = 0x10;
 const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
 const DICTIONARY_ID: u8 = 0x01;
-/// Flag in the length of a block: its bytes are not compressed.
+/// Flag in a block's length field for a block that is stored uncompressed.
 const STORED: u32 = 0x8000_0000;
-/// Maximum distance of a match into the previous blocks.
+/// Maximum distance of a match, which may lie in the previous blocks.
 const WINDOW: usize = 64 * 1024;
-/// Uncompressed size of the blocks that are written, and its code in the frame descriptor.
+/// Uncompressed size of each block of a written frame, and the code for this size in the frame descriptor.
 const BLOCK_LEN: usize = 64 * 1024;
 const BLOCK_LEN_CODE: u8 = 0x40;
 
@@ -41,7 +41,8 @@ impl std::fmt::Debug for Compress {
 }
 
 impl Compress {
-    /// Compresses a frame. `legacy`: with the nonstandard header checksum that readers of messages of magic 0 expect.
+    /// Compresses `input` to one frame. If `legacy`, the frame has the nonstandard header checksum that readers of
+    /// messages of magic 0 expect.
     pub(super) fn run(&mut self, input: &[u8], legacy: bool, out: &mut Vec<u8>) -> Result<(), CompressionError> {
         let [m0, m1, m2, m3] = MAGIC.to_le_bytes();
         let head = [m0, m1, m2, m3, VERSION | INDEPENDENT, BLOCK_LEN_CODE];
@@ -75,7 +76,7 @@ fn header_checksum(descriptor: &[u8]) -> u8 {
     (XxHash32::oneshot(0, descriptor) >> 8) as u8
 }
 
-/// Decompresses concatenated frames. `legacy`: also accepts the nonstandard header checksum of old Kafka clients.
+/// Decompresses concatenated frames. If `legacy`, also accepts the nonstandard header checksum of old Kafka clients.
 pub(super) fn decompress(input: &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), CompressionError> {
     let mut rest = input;
     loop {
@@ -119,7 +120,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     if flags & CONTENT_SIZE != 0 {
         let (size, left) = rest.split_first_chunk::<8>().ok_or_else(|| corrupt("the frame is cut off"))?;
         *rest = left;
-        // Writers that do not know the size write zero.
+        // Some writers do not know the content size and write zero.
         content_size = Some(u64::from_le_bytes(*size)).filter(|&size| size != 0);
     }
     if flags & DICTIONARY_ID != 0 {
@@ -129,7 +130,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     let with_magic = frame.get(..descriptor_end).ok_or_else(|| corrupt("the frame is cut off"))?;
     let descriptor = with_magic.get(MAGIC_LEN..).ok_or_else(|| corrupt("the frame is cut off"))?;
     let checksum = take(rest, 1)?;
-    // In messages of magic 0 Kafka's clients included the magic number of the frame in the checksum (KIP-57).
+    // Kafka's clients included the frame's magic number in the header checksum for messages of magic 0 (KIP-57).
     if checksum != [header_checksum(descriptor)] && !(legacy && checksum == [header_checksum(with_magic)]) {
         return Err(corrupt("the checksum of the frame's header is wrong"));
     }
@@ -165,7 +166,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     Ok(())
 }
 
-/// Decompresses a block. `linked_to`: start of the output that the block may refer to.
+/// Decompresses a block. `linked_to` is the start of the output that matches of the block may refer to.
 fn decompress_block(
     block: &[u8],
     linked_to: usize,
@@ -174,7 +175,7 @@ fn decompress_block(
 ) -> Result<(), CompressionError> {
     let start = out.bytes.len();
     let max_size = max_block.min(out.left());
-    // Enough for most data; the maximum ratio of lz4 is 255 to 1.
+    // Start with a capacity that is enough for most data. The maximum ratio of lz4 is 255.
     let mut capacity = max_size.min(block.len().saturating_mul(4).max(1024));
     loop {
         out.bytes.resize(start + capacity, 0);

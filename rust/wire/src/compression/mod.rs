@@ -15,7 +15,7 @@ pub enum Codec {
     None,
     /// gzip.
     Gzip,
-    /// snappy; written in the framing of the Java client, read with and without it.
+    /// snappy. Written in the framing of the Java client; read with or without this framing.
     Snappy,
     /// lz4 frames.
     Lz4,
@@ -23,7 +23,7 @@ pub enum Codec {
     Zstd,
 }
 
-/// An error of compressing or decompressing.
+/// An error from compressing or decompressing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
@@ -68,7 +68,7 @@ pub enum CompressionError {
         input: usize,
         /// Maximum output in bytes for this input.
         cap: usize,
-        /// Maximum output per byte of input.
+        /// Maximum ratio of output to input.
         ratio: usize,
     },
     /// The compression library returned an error.
@@ -81,7 +81,7 @@ pub enum CompressionError {
 }
 
 impl CompressionError {
-    /// Returns the consumer option that raises the exceeded limit, if there is one.
+    /// Returns the consumer option that sets the exceeded limit, or `None` for other errors.
     pub fn option(&self) -> Option<&'static str> {
         match self {
             CompressionError::TooLarge { .. } => Some("max.decompressed.bytes"),
@@ -95,7 +95,7 @@ impl Codec {
     /// All codecs, in the order of their ids.
     pub const ALL: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
-    /// Returns the codec in a batch's attributes.
+    /// Returns the codec from the attributes of a batch.
     pub fn from_attributes(attributes: i16) -> Result<Codec, CompressionError> {
         Ok(match attributes & 7 {
             0 => Codec::None,
@@ -134,7 +134,7 @@ impl Codec {
     }
 }
 
-/// Compressor for one codec, which reuses its contexts.
+/// Compressor for one codec. It reuses its context.
 #[derive(Debug)]
 pub struct Compressor(Inner);
 
@@ -148,7 +148,7 @@ enum Inner {
 }
 
 impl Compressor {
-    /// Creates a compressor for `codec` at `level`, or at its default level.
+    /// Creates a compressor for `codec` at `level`, or at the codec's default level.
     pub fn new(codec: Codec, level: Option<i32>) -> Result<Compressor, CompressionError> {
         let check = |range: std::ops::RangeInclusive<i32>, words| match level {
             Some(level) if !range.contains(&level) => Err(CompressionError::Level { codec, level, range: words }),
@@ -162,7 +162,7 @@ impl Compressor {
             }
             Codec::Snappy => Inner::Snappy(Box::new(snappy::Compress::new())),
             Codec::Lz4 => {
-                // Accepted for existing configurations: this encoder has only one level.
+                // The level is only validated, so that existing configurations work: this encoder has a single level.
                 check(1..=17, "its levels are 1 to 17")?;
                 Inner::Lz4(lz4::Compress::default())
             }
@@ -197,8 +197,8 @@ impl Compressor {
         }
     }
 
-    /// Like [`compress`](Self::compress), for messages of format `magic`: with magic 0 the header of lz4 frames has a
-    /// nonstandard checksum that only Kafka computed (KIP-57).
+    /// Like [`compress`](Self::compress), but for messages of format `magic`. With magic 0, the header of lz4 frames
+    /// has a nonstandard checksum that only Kafka's clients computed (KIP-57).
     pub fn compress_for(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
         match &mut self.0 {
             Inner::Lz4(lz4) => lz4.run(input, magic == 0, out),
@@ -207,7 +207,7 @@ impl Compressor {
     }
 }
 
-/// Decompressor for all codecs, which creates contexts on first use and reuses them.
+/// Decompressor for all codecs. It creates contexts on first use and reuses them.
 #[derive(Debug, Default)]
 pub struct Decompressor {
     legacy_lz4: bool,
@@ -221,16 +221,18 @@ impl Decompressor {
         Decompressor::default()
     }
 
-    /// Also accepts lz4 frames with the nonstandard header checksum that Kafka's clients wrote in messages of magic 0.
+    /// Makes the decompressor also accept lz4 frames with the nonstandard header checksum that Kafka's clients wrote in
+    /// messages of magic 0.
     pub fn with_legacy_lz4(mut self) -> Decompressor {
         self.legacy_lz4 = true;
         self
     }
 
-    /// Appends the decompressed `input` to `out`, within `limits`: a number of bytes, or [`Limits`]. After an error
-    /// `out` may have a part of the output.
+    /// Appends the decompressed `input` to `out`, within `limits`, which may be just a number of bytes. After an error,
+    /// `out` may contain a part of the output.
     ///
-    /// Sizes stated in the input are never allocated before the input has proven to have so much data.
+    /// A size that the input states is not trusted: the output buffer starts with a capacity in proportion to the
+    /// input, and only grows while the input expands further.
     pub fn decompress(
         &mut self,
         codec: Codec,

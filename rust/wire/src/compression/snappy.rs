@@ -1,15 +1,15 @@
-//! The snappy codec: in the framing of snappy-java (xerial), or as one raw block.
+//! The snappy codec. The data is framed like snappy-java does (xerial), or is one raw block.
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use super::{Codec, CompressionError, Output};
 
-/// Magic of the xerial framing, followed by two version numbers that readers ignore.
+/// Magic of the xerial framing. It is followed by two version numbers, which readers ignore.
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 const HEADER_LEN: usize = 16;
 const VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// Bytes of input per block, as in Java.
+/// Uncompressed bytes per block, as in the Java client.
 const BLOCK_LEN: usize = 32 * 1024;
-/// Maximum ratio: two bytes of input copy up to 64 bytes of output.
+/// Upper bound of the ratio of output to input: three bytes of input copy at most 64 bytes of output.
 const MAX_RATIO: usize = 32;
 
 #[derive(Debug)]

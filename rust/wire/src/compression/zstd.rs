@@ -4,7 +4,7 @@ use zstd_safe::{CCtx, DCtx, get_error_name};
 use super::{Codec, CompressionError, Output};
 
 const DEFAULT_LEVEL: i32 = 3;
-/// Ratio of the first attempt for data that does not state its size.
+/// Expected ratio of output to input, which sets the first buffer size for data that does not state its size.
 const FIRST_RATIO: usize = 6;
 const MIN_CAPACITY: usize = 4 * 1024;
 const TOO_SMALL: &str = "Destination buffer is too small";
@@ -55,8 +55,9 @@ impl std::fmt::Debug for Decompress {
 }
 
 impl Decompress {
-    /// Decompresses in one call to a buffer that grows when it is too small. Unlike zstd's streaming API this needs no
-    /// window, whose size the input could set arbitrarily, and stops at the limit. Frames may be concatenated.
+    /// Decompresses in one call to a buffer, which grows if it is too small. zstd's streaming API would need a window,
+    /// whose size the input could set arbitrarily; one call needs none and stops at the limit. Frames may be
+    /// concatenated.
     pub(super) fn run(&mut self, input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -66,7 +67,7 @@ impl Decompress {
         let max_size = out.left();
         let stated_size =
             zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
-        // The stated size is only trusted up to the expected ratio of such data.
+        // Trust the stated size only up to the expected ratio.
         let mut capacity = max_size.min(stated_size.min(input.len().saturating_mul(FIRST_RATIO).max(MIN_CAPACITY)));
         loop {
             out.bytes.resize(start + capacity, 0);
@@ -81,7 +82,8 @@ impl Decompress {
                         return Err(out.too_large());
                     }
                     let more = capacity.saturating_mul(4).max(MIN_CAPACITY);
-                    // Up to the stated size, unless that was too small, as for concatenated frames.
+                    // Grow at most to the stated size, unless the stated size was too small, which happens for
+                    // concatenated frames.
                     capacity = max_size.min(if capacity < stated_size { more.min(stated_size) } else { more });
                 }
                 Err(code) => return Err(Codec::Zstd.corrupt(get_error_name(code))),

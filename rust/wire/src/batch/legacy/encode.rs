@@ -17,8 +17,8 @@ pub struct LegacyOptions {
     pub magic: i8,
     /// Offset of the first message; brokers assign it themselves.
     pub base_offset: i64,
-    /// Maximum size of the set, uncompressed: a message that exceeds it is not added. The first message is always
-    /// added.
+    /// Maximum uncompressed size of the set. A message that would exceed it is not added, unless it is the first
+    /// message of the set.
     pub max_bytes: usize,
 }
 
@@ -28,11 +28,11 @@ impl Default for LegacyOptions {
     }
 }
 
-/// Builder of message sets, uncompressed or compressed in a wrapper.
+/// Builder of message sets, which are uncompressed or compressed in a wrapper.
 #[derive(Debug)]
 pub struct LegacyBuilder {
     options: LegacyOptions,
-    /// The messages, numbered from 0 until the set is finished.
+    /// The encoded messages. Their offsets count from 0 until the set is finished.
     buffer: Vec<u8>,
     count: i32,
     max_timestamp: i64,
@@ -47,7 +47,7 @@ impl LegacyBuilder {
         }
     }
 
-    /// Returns the options; all but the magic may be changed until [`finish`](Self::finish).
+    /// Returns the options. All except the magic may be changed until [`finish`](Self::finish).
     pub fn options_mut(&mut self) -> &mut LegacyOptions {
         &mut self.options
     }
@@ -62,13 +62,13 @@ impl LegacyBuilder {
         self.count == 0
     }
 
-    /// Returns the size of the messages so far, uncompressed.
+    /// Returns the current size of the messages, uncompressed.
     pub fn size(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Appends a message. `timestamp` is in milliseconds since 1970, -1 for none; v0 does not store it. Headers are an
-    /// error, since neither format has them.
+    /// Appends a message. `timestamp` is in milliseconds since 1970, -1 for none; v0 does not store it. Fails if the
+    /// record has headers, since neither format supports headers.
     pub fn append<'h>(
         &mut self,
         timestamp: i64,
@@ -97,8 +97,8 @@ impl LegacyBuilder {
         Ok(Append::Added(self.count - 1))
     }
 
-    /// Finishes the set and returns its bytes: the messages, or their wrapper if there is a codec. The builder
-    /// continues with an empty set.
+    /// Finishes the set and returns its bytes: the messages, or a wrapper of the messages if the compressor has a
+    /// codec. The builder continues with an empty set.
     pub fn finish(&mut self, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
         let (magic, codec, base) = (self.options.magic, compressor.codec(), self.options.base_offset);
         if codec == Codec::Zstd {
@@ -110,7 +110,7 @@ impl LegacyBuilder {
         if count == 0 {
             return Ok(messages);
         }
-        // A v1 wrapper contains relative offsets; all other messages have absolute ones.
+        // Messages in a v1 wrapper have relative offsets; all other messages have absolute offsets.
         if base != 0 && (magic == 0 || codec == Codec::None) {
             number_messages(&mut messages, base);
         }
@@ -131,10 +131,11 @@ impl LegacyBuilder {
     }
 }
 
-/// Converts a single v2 batch to format v0 or v1, with its codec.
+/// Converts a single v2 batch to format v0 or v1. The messages are compressed with the codec of `compressor`.
 ///
-/// Headers and transactional batches are an error, since these formats do not have them. The producer id and sequence
-/// of an idempotent producer are dropped, and in v0 the timestamps. Offsets are numbered from the base offset on.
+/// Fails if the batch is transactional or has headers, since these formats do not support either. The producer id and
+/// sequence of an idempotent producer are dropped; v0 also drops the timestamps. The messages get consecutive offsets
+/// that start at the base offset.
 pub fn convert(batch: Bytes, magic: i8, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
     let not_a_batch = |kind: BatchErrorKind| EncodeError::NotABatch(kind);
     let length = batch.len() as i32 - LENGTH_END as i32;
@@ -201,14 +202,14 @@ fn put_message(
 ) {
     let start = out.len();
     out.extend_from_slice(&offset.to_be_bytes());
-    // Placeholders for length and checksum.
+    // Placeholders for the length and the checksum, which are set below.
     out.extend_from_slice(&[0; MAGIC_AT - 8]);
     out.extend_from_slice(&[magic as u8, attributes]);
     if magic == 1 {
         out.extend_from_slice(&timestamp.to_be_bytes());
     }
     for field in [key, value] {
-        // The callers have checked the sizes.
+        // The cast cannot overflow, because the callers have checked the sizes.
         out.extend_from_slice(&field.map_or(-1, |field| field.len() as i32).to_be_bytes());
         // A null field has a length of -1 and no bytes.
         out.extend_from_slice(field.unwrap_or_default());
@@ -229,7 +230,7 @@ pub(in crate::batch) fn write_crc(message: &mut [u8]) {
     }
 }
 
-/// Numbers the messages from `base` on; the checksum does not cover offsets.
+/// Sets consecutive offsets that start at `base`. The checksums stay valid, because they do not cover the offsets.
 fn number_messages(mut messages: &mut [u8], base: i64) {
     let mut offset = base;
     while let Some(prefix) = messages.first_chunk::<LENGTH_END>() {

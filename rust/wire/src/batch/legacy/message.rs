@@ -4,10 +4,10 @@ use crate::batch::header::{
 };
 use crate::crc::crc32;
 
-/// A parsed message: its numbers, and the positions of its fields in the input.
+/// A parsed message with the positions of its key and value in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// The offset, as stored.
+    /// The offset as stored, which may be relative to the offset of a wrapper.
     pub offset: i64,
     /// 0 or 1.
     pub magic: i8,
@@ -17,7 +17,7 @@ pub struct Message {
     pub timestamp: i64,
     /// CRC-32 of the bytes from the magic on, as stored.
     pub crc: u32,
-    /// Start of the message, which is that of its offset field.
+    /// Start of the message, which begins with its offset field.
     pub start: usize,
     /// Start of the key; undefined for a null key.
     pub key_start: usize,
@@ -32,8 +32,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Parses the message at `start` of `data`. Returns `None` if the data ends within the message, and the name of the
-    /// malformed field as an error. A start past the end of the data is an error, too.
+    /// Parses the message at `start` of `data`. Returns `None` if the data ends within the message. Fails with the name
+    /// of the malformed field, also if `start` is past the end of the data.
     #[inline]
     pub fn read(data: &[u8], start: usize) -> Result<Option<Message>, &'static str> {
         let rest = data.get(start..).ok_or("start")?;
@@ -74,28 +74,29 @@ impl Message {
         }))
     }
 
-    /// Returns the codec bits.
+    /// Returns the codec bits of the attributes.
     pub fn codec_id(&self) -> i16 {
         i16::from(self.attributes) & CODEC_BITS
     }
 
-    /// Computes the checksum of the message in `data`, to compare with [`crc`](Self::crc).
+    /// Computes the checksum of the message in `data`, for comparison with [`crc`](Self::crc).
     pub fn compute_crc(&self, data: &[u8]) -> u32 {
         data.get(self.start + LEGACY_CRC_END..self.end).map_or(0, crc32)
     }
 
-    /// Returns the key from `data`, which must be the parsed bytes.
+    /// Returns the key from `data`, which must be the bytes that were parsed.
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         usize::try_from(self.key_len).ok().and_then(|len| data.get(self.key_start..self.key_start + len))
     }
 
-    /// Returns the value from `data`, which must be the parsed bytes.
+    /// Returns the value from `data`, which must be the bytes that were parsed.
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         usize::try_from(self.value_len).ok().and_then(|len| data.get(self.value_start..self.value_start + len))
     }
 }
 
-/// Parses a field after its length, which is -1 for null. Returns the start, the length and the end of its bytes.
+/// Parses a bytes field, whose length field is at `at`; the length -1 means null. Returns the start, length and end of
+/// the field's bytes.
 #[inline]
 fn field(message: &[u8], at: usize) -> Option<(usize, i32, usize)> {
     let len = i32::from_be_bytes(*message.get(at..)?.first_chunk()?);

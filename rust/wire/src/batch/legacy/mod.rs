@@ -1,9 +1,10 @@
 //! Message formats v0 and v1, used before Kafka 0.11.
 //!
-//! A partition's bytes are a sequence of messages, each with its own offset and checksum. A compressed message, a
-//! *wrapper*, contains a set of messages in its value; its offset is that of the last of them. The offsets inside are
-//! absolute in v0 and relative in v1: the difference between the last one and the wrapper's offset is added to each.
-//! [`MessageSet`] converts them and reads the messages to the same [`Block`](super::Block)s as those of a batch;
+//! A partition's bytes are a sequence of messages, each with its own offset and checksum. The value of a compressed
+//! message, called a *wrapper*, contains a set of messages. The wrapper's offset is the absolute offset of its last
+//! message. Messages in a wrapper have absolute offsets in v0 and relative offsets in v1; to convert relative offsets,
+//! the difference between the wrapper's offset and the last relative offset is added to each of them. [`MessageSet`]
+//! converts the offsets and reads the messages to [`Block`](super::Block)s, as they are used for v2 batches;
 //! [`LegacyBuilder`] encodes both formats.
 mod encode;
 mod message;

@@ -8,7 +8,7 @@ use crate::batch::header::{TimestampType, attributes};
 use crate::batch::{Batch, BatchError, BatchErrorKind, BatchHeader, RawRecord, RecordError};
 use crate::compression::{Codec, Decompressor, Limits};
 
-/// Decompressor of wrappers, which reuses its contexts.
+/// Decompressor of wrappers. It reuses its contexts.
 #[derive(Debug)]
 pub struct LegacyDecompressor {
     v0: Decompressor,
@@ -22,10 +22,10 @@ impl Default for LegacyDecompressor {
 }
 
 impl LegacyDecompressor {
-    /// Creates a decompressor; contexts are created on first use.
+    /// Creates a decompressor. Its contexts are created on first use.
     pub fn new() -> LegacyDecompressor {
-        // The lz4 frames of v0 have a nonstandard header checksum that only Kafka computed; those of v1 have the
-        // standard one.
+        // In v0, lz4 frames have a nonstandard header checksum that only Kafka's clients computed; in v1 they have the
+        // standard checksum.
         LegacyDecompressor { v0: Decompressor::new().with_legacy_lz4(), v1: Decompressor::new() }
     }
 
@@ -55,28 +55,29 @@ impl LegacyDecompressor {
 /// A scanned set of messages, with the header computed from them.
 #[derive(Debug, Clone)]
 pub struct MessageSet {
-    /// The header that a batch of these messages would have, with their count, base offset and last offset delta; its
-    /// magic is that of the entry.
+    /// The header that a batch of these messages would have, including their count, base offset and last offset delta.
+    /// The magic is still that of the entry.
     pub header: BatchHeader,
-    /// The smallest offset as stored, which corresponds to the base offset.
+    /// The smallest stored offset among the messages. It corresponds to the header's base offset.
     first: i64,
 }
 
 impl MessageSet {
-    /// Scans the messages of `batch`, an entry of magic 0 or 1: `data` is the decompressed
+    /// Scans the messages of `batch`, an entry of magic 0 or 1. `data` must be the decompressed
     /// [contents](LegacyDecompressor::decompress) of a wrapper, or [the bytes](Batch::bytes) of an uncompressed
     /// message.
     ///
-    /// A truncated message at the end of a wrapper is skipped, as in the Java client. With `check_crcs` the checksums
-    /// in a wrapper are verified; the entry's own is verified by [`Batch::check_crc`].
+    /// A truncated message at the end of a wrapper is skipped, as in the Java client. If `check_crcs`, the checksums of
+    /// the messages in a wrapper are verified. Use [`Batch::check_crc`] to verify the checksum of the entry itself.
     pub fn read(batch: &Batch, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchError> {
         MessageSet::scan(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
     }
 
-    /// Scans an uncompressed message and the similar messages after it, where `data` is the input of the whole
-    /// partition: up to `max_bytes` and `max_messages`, with increasing offsets, and with a correct checksum if
-    /// `check_crcs`. The run ends before a malformed message, which is an error of a later call. Also returns the end
-    /// of the last message of the run.
+    /// Scans a run of uncompressed messages: the message at the start of `batch`, and the messages after it that have
+    /// the same magic and attributes and increasing offsets. `data` must be the input of the whole partition. The run
+    /// has at most `max_bytes` and `max_messages`. It ends before a malformed message and, if `check_crcs`, before a
+    /// message with a wrong checksum; a later call then returns the error. Also returns the end of the last message of
+    /// the run.
     pub fn read_run(
         batch: &Batch,
         data: &[u8],
@@ -98,7 +99,7 @@ impl MessageSet {
             && next.offset < i64::MAX
             && next.offset.checked_sub(first.offset).is_some_and(|reach| reach < i64::from(i32::MAX))
             && next.end - start <= max_bytes
-            // A header has a single append time.
+            // All messages of a run must have the same append time, because a header has only one.
             && !(append_time && next.timestamp != first.timestamp)
             && !(check_crcs && next.compute_crc(data) != next.crc)
         {
@@ -145,11 +146,11 @@ impl MessageSet {
             return Err(LegacyError::EmptyWrapper.into());
         }
         let shift = if wrapped { offset_shift(entry, last)? } else { 0 };
-        // If messages are not ordered by offset, the largest offset counts.
+        // Messages may not be ordered by offset, so use the largest offset instead of the last.
         let base = first.checked_add(shift).ok_or(LegacyError::Offsets)?;
         let reach = largest.checked_sub(first).and_then(|reach| i32::try_from(reach).ok());
         let last_offset_delta = reach.ok_or(LegacyError::Offsets)?;
-        // As for a single entry, there must be a next offset.
+        // There must be a next offset, as for a single message.
         base.checked_add(i64::from(last_offset_delta)).filter(|last| *last < i64::MAX).ok_or(LegacyError::Offsets)?;
         let append_time = entry.timestamp_type() == TimestampType::LogAppendTime;
         let header = BatchHeader {
@@ -165,7 +166,7 @@ impl MessageSet {
         Ok(MessageSet { header, first })
     }
 
-    /// Returns true if all messages have the magic of the entry, as brokers ensure.
+    /// Returns true if all messages have the same magic as the entry. Brokers ensure this.
     pub fn is_uniform(&self, data: &[u8]) -> bool {
         let mut position = 0;
         while let Ok(Some(message)) = Message::read(data, position) {
@@ -178,7 +179,7 @@ impl MessageSet {
     }
 
     /// Visits the messages one [`Block`] at a time, with offsets and timestamps relative to those of
-    /// [`header`](Self::header). `data` must be the input of [`read`](Self::read).
+    /// [`header`](Self::header). `data` must be the same as for [`read`](Self::read).
     pub fn walk_blocks(
         &self,
         data: &[u8],
@@ -221,11 +222,12 @@ impl MessageSet {
     }
 }
 
-/// Returns the number to add to the offsets in a wrapper, the last of which is `last`.
+/// Returns the number to add to the stored offsets in a wrapper to make them absolute. `last` is the stored offset of
+/// the last message.
 fn offset_shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
     let offset = wrapper.base_offset;
-    // Some versions of librdkafka left the wrapper's offset at 0, and such messages may still be in logs. In v0 the
-    // offsets inside are absolute, so a negative offset of the wrapper does not matter either.
+    // Some versions of librdkafka left the wrapper's offset at 0, and such messages may still be in logs. In v0, a
+    // negative offset of the wrapper is harmless, too, because the offsets inside are absolute.
     if offset == 0 || (offset < 0 && wrapper.magic == 0) {
         return Ok(0);
     }
