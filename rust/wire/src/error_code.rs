@@ -1,11 +1,11 @@
 //! Kafka's error codes and their handling by clients.
 
-/// Handling of an error.
+/// Handling of an error by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
     /// Fail the request.
     Fail,
-    /// Fail permanently: the client can never succeed with its configuration.
+    /// Fail permanently, because the client can never succeed with its configuration.
     Fatal,
     /// Retry the same request.
     Retry,
@@ -16,15 +16,15 @@ enum Remedy {
 /// Handling of an error by a transactional producer (KIP-1050).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InTransaction {
-    /// Retry the request: the transaction is still valid.
+    /// Retry the request, because the transaction is still valid.
     Retry,
-    /// Abort the transaction; the next one may succeed.
+    /// Abort the transaction. The next transaction may succeed.
     Abort,
-    /// Close the producer: it was fenced, or is not permitted to write at all.
+    /// Close the producer, because it was fenced or has no permission to write.
     Fatal,
 }
 
-/// An error code in a response; unknown codes are preserved.
+/// An error code in a response. Unknown codes are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(i16);
 
@@ -205,22 +205,23 @@ impl ErrorCode {
         self == Self::NONE
     }
 
-    /// Returns `Err(self)` unless it is `NONE`.
+    /// Returns `Ok` for `NONE` and `Err(self)` for any other code.
     pub fn ok(self) -> Result<(), ErrorCode> {
         if self.is_none() { Ok(()) } else { Err(self) }
     }
 
     fn entry(self) -> Option<&'static Entry> {
-        // Codes are contiguous from -1; the filter verifies this assumption.
+        // Codes are contiguous from -1, so a code determines its index in the table. The filter checks that the entry
+        // has this code.
         TABLE.get(usize::try_from(i32::from(self.0) + 1).ok()?).filter(|e| e.code == self.0)
     }
 
-    /// Returns Kafka's name; `UNKNOWN_ERROR_CODE` for an unknown code.
+    /// Returns Kafka's name of the code, or `UNKNOWN_ERROR_CODE` for an unknown code.
     pub fn name(self) -> &'static str {
         self.entry().map_or("UNKNOWN_ERROR_CODE", |e| e.name)
     }
 
-    /// Returns a description, one sentence without a full stop.
+    /// Returns a description, which is one sentence without a full stop.
     pub fn description(self) -> &'static str {
         self.entry().map_or("an error that this version of the client does not know", |e| e.description)
     }
@@ -240,14 +241,14 @@ impl ErrorCode {
     }
 
     /// Returns the handling in a transaction. The meaning of an error may depend on the API: INVALID_PRODUCER_EPOCH
-    /// from Produce does not imply that the producer was fenced, from its coordinator it does.
+    /// from a transaction coordinator means that the producer was fenced, but from Produce it does not.
     pub fn in_transaction(self) -> InTransaction {
         if self.retriable() {
             return InTransaction::Retry;
         }
         match self {
             Self::TRANSACTION_ABORTABLE
-            // Errors of topics, groups or records, not of the producer.
+            // These errors concern topics, groups or records, but not the producer.
             | Self::TOPIC_AUTHORIZATION_FAILED
             | Self::GROUP_AUTHORIZATION_FAILED
             | Self::OPERATION_NOT_ATTEMPTED
@@ -268,7 +269,7 @@ impl ErrorCode {
             | Self::INVALID_TIMESTAMP
             | Self::UNSUPPORTED_COMPRESSION_TYPE
             | Self::INVALID_REQUIRED_ACKS
-            // Fixed by a new epoch.
+            // A new producer epoch resolves these errors.
             | Self::OUT_OF_ORDER_SEQUENCE_NUMBER
             | Self::UNKNOWN_PRODUCER_ID
             | Self::INVALID_PRODUCER_ID_MAPPING => InTransaction::Abort,

@@ -1,4 +1,4 @@
-//! Request and response frames: length, header, body.
+//! Request and response frames, which consist of a length, a header and a body.
 
 use bytes::{BufMut, Bytes};
 
@@ -14,12 +14,12 @@ pub struct RequestHeader {
     pub api_key: i16,
     /// The version of the request.
     pub api_version: i16,
-    /// Id that the response must repeat.
+    /// Id that the response must contain, too.
     pub correlation_id: i32,
     pub client_id: Option<String>,
 }
 
-/// Encodes a request frame, with its length prefix.
+/// Encodes a request frame, including its length prefix.
 pub fn encode_request<R: Request>(
     request: &R,
     version: i16,
@@ -39,7 +39,7 @@ pub fn request_in_pieces<R: Request>(
     write_request(request, version, correlation_id, client_id, MessageBuf::sharing()).map(MessageBuf::into_frame)
 }
 
-/// Encodes bytes that are not a request after a length prefix: a SASL token after SaslHandshake v0.
+/// Encodes a length prefix and bytes that are not a request. SASL tokens are sent like this after SaslHandshake v0.
 pub fn raw(token: &[u8]) -> Result<Frame, EncodeError> {
     let mut out = MessageBuf::new();
     out.put_i32(0);
@@ -59,7 +59,7 @@ fn write_request<R: Request>(
     out.put_i16(R::KEY.code());
     out.put_i16(version);
     out.put_i32(correlation_id);
-    // The client id is never compact, not even in the flexible header (KIP-482).
+    // The client id is never encoded as a compact string, not even in the flexible header (KIP-482).
     client_id.map(str::to_owned).write(Cx::PLAIN, &mut out).map_err(|e| e.within("client.id"))?;
     if version >= R::FLEXIBLE {
         out.put_u8(0);
@@ -69,7 +69,7 @@ fn write_request<R: Request>(
     Ok(out)
 }
 
-/// Encodes a response frame, with its length prefix.
+/// Encodes a response frame, including its length prefix.
 pub fn encode_response<R: Request>(
     response: &R::Response,
     version: i16,
@@ -86,7 +86,7 @@ pub fn encode_response<R: Request>(
     Ok(out.freeze())
 }
 
-/// Writes the length prefix, which does not count itself.
+/// Writes the length prefix. The length does not include the prefix itself.
 fn finish(out: &mut MessageBuf) -> Result<(), EncodeError> {
     let length = out.total() - 4;
     let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
@@ -102,12 +102,13 @@ fn response_header_is_flexible<R: Request>(version: i16) -> bool {
     version >= R::FLEXIBLE && R::KEY != ApiKey::ApiVersions
 }
 
-/// Returns the correlation id of a response frame (without its length).
+/// Returns the correlation id of a response frame, which is given without its length prefix.
 pub fn correlation_id(frame: &[u8]) -> Option<i32> {
     frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes))
 }
 
-/// Decodes the correlation id and the body of a response frame (without its length). Trailing bytes are an error.
+/// Decodes a response frame, which is given without its length prefix. Returns the correlation id and the body. Fails
+/// if bytes remain after the body.
 pub fn decode_response<R: Request>(version: i16, frame: Bytes) -> Result<(i32, R::Response), DecodeError> {
     let (correlation_id, mut input) = response_header::<R>(version, frame)?;
     let response = R::Response::decode(version, &mut input)?;
@@ -124,15 +125,16 @@ fn response_header<R: Request>(version: i16, frame: Bytes) -> Result<(i32, Reade
     Ok((correlation_id, input))
 }
 
-/// Like [`decode_response`] for clients, which like the Java client accept trailing bytes; also returns their number.
+/// Like [`decode_response`], but accepts trailing bytes, as the Java client does. Returns the response and the number
+/// of trailing bytes.
 pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Response, usize), DecodeError> {
     let (_, mut input) = response_header::<R>(version, frame)?;
     let response = R::Response::decode(version, &mut input)?;
     Ok((response, input.remaining()))
 }
 
-/// Decodes the response to an ApiVersions request of `version`. A broker that does not support that version responds
-/// with UNSUPPORTED_VERSION in version 0 (KIP-511); also returns the version of the response.
+/// Decodes the response to an ApiVersions request of `version`. A broker that does not support this version responds
+/// with UNSUPPORTED_VERSION in version 0 (KIP-511). Returns the version of the response, too.
 pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersionsResponse), DecodeError> {
     use crate::error_code::ErrorCode;
     use crate::messages::ApiVersionsRequest;
@@ -142,8 +144,9 @@ pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersio
     }
 }
 
-/// Decodes the header of a request frame (without its length), and returns the bytes after it. The version of the
-/// header depends on API and version; unknown APIs have the oldest one.
+/// Decodes the header of a request frame, which is given without its length prefix, and returns the bytes after the
+/// header. The version of the header depends on the API and its version; for unknown APIs, the oldest header version is
+/// used.
 pub fn decode_request_header(frame: Bytes) -> Result<(RequestHeader, Bytes), DecodeError> {
     let mut input = Reader::new(frame);
     let within = |e: DecodeError| e.within("RequestHeader");

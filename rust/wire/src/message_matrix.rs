@@ -1,4 +1,4 @@
-//! Table of all messages in all versions, for tests that cover each of them.
+//! Table of all messages in all versions, for tests that cover every message.
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -23,9 +23,9 @@ pub struct Format {
 /// Result of decoding a message and encoding it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoundTrip {
-    /// The message was equal.
+    /// The message was equal after encoding and decoding it again.
     Same,
-    /// The message could not be encoded or decoded again, or was different.
+    /// The message could not be encoded or decoded again, or was different afterwards.
     Different(String),
 }
 
@@ -35,12 +35,13 @@ impl Format {
         (self.sample)(self.version, seed)
     }
 
-    /// Decodes `body`, which must be consumed completely, and encodes the result again.
+    /// Decodes `body`, encodes the message, and decodes it again. Fails if the message does not use all bytes of
+    /// `body`.
     pub fn decode(&self, body: Bytes) -> Result<RoundTrip, DecodeError> {
         (self.decode)(self.version, body)
     }
 
-    /// Decodes a frame (without its length) with header and message.
+    /// Decodes the header and the message of a frame, which is given without its length prefix.
     pub fn decode_frame(&self, bytes: Bytes) -> Result<(), DecodeError> {
         (self.frame)(self.version, bytes)
     }
@@ -186,7 +187,7 @@ formats! {
 mod tests {
     use super::*;
 
-    /// The table must include new APIs.
+    /// Fails if an API is missing in the table.
     #[test]
     fn every_api_is_in_the_table() {
         for api in ApiKey::ALL {

@@ -2,10 +2,10 @@
 
 const M: u32 = 0x5bd1_e995;
 const R: u32 = 24;
-/// Seed of Kafka's Java client.
+/// Seed that Kafka's Java client uses.
 const SEED: u32 = 0x9747_b28c;
 
-/// Computes Java's 32-bit murmur2 of `data`.
+/// Computes the 32-bit murmur2 hash of `data`, as the Java client does.
 #[inline]
 pub fn murmur2(data: &[u8]) -> i32 {
     let mut hash = SEED ^ data.len() as u32;
@@ -27,7 +27,7 @@ pub fn murmur2(data: &[u8]) -> i32 {
     hash as i32
 }
 
-/// Returns the partition of a key, out of `count`, as computed by the Java partitioner.
+/// Returns the partition for a key, out of `count` partitions, as the Java client's partitioner does.
 #[inline]
 pub fn partition(key: &[u8], count: i32) -> i32 {
     (murmur2(key) & i32::MAX) % count.max(1)

@@ -1,14 +1,14 @@
 //! API versions of all Kafka releases since 0.8.2.
 //!
 //! The table was made from ApiVersions responses of real brokers, and from the history of Kafka's message definitions
-//! for the releases in between. Clients use it for brokers without ApiVersions, and to name the Kafka release that a
-//! request needs; the embedded broker uses it to imitate a release.
+//! for the releases in between. Clients use the table for brokers that do not support ApiVersions, and to name the
+//! Kafka release that a request needs. The embedded broker uses it to imitate a release.
 
 use std::fmt;
 
 use crate::messages::ApiKey;
 
-/// A release of Kafka: 2.8 stands for all 2.8.x, 0.10.2 for all 0.10.2.x.
+/// A release of Kafka. 2.8 stands for all 2.8.x, and 0.10.2 for all 0.10.2.x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(u8, u8, u8);
 
@@ -22,7 +22,7 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    /// Topics, data and offsets; neither groups nor ApiVersions.
+    /// Release with topics, records and offsets, but without groups and ApiVersions.
     pub const V0_8_2: Release = Release(0, 8, 2);
     /// First release with groups.
     pub const V0_9_0: Release = Release(0, 9, 0);
@@ -44,7 +44,8 @@ impl Release {
     pub const V2_4: Release = Release(2, 4, 0);
     /// First release that advertises ConsumerGroupHeartbeat, but rejects it unless enabled.
     pub const V3_7: Release = Release(3, 7, 0);
-    /// First release with KIP-848 groups and transaction features; without the oldest versions (KIP-896).
+    /// First release with KIP-848 groups and transaction features by default. It removes the oldest API versions
+    /// (KIP-896).
     pub const V4_0: Release = Release(4, 0, 0);
 
     /// All releases, oldest first.
@@ -94,7 +95,7 @@ impl Release {
         Self::ALL.iter().copied().find(|known| *known == release)
     }
 
-    /// Returns the first and last version of an API in this release; `None` if it does not support the API.
+    /// Returns the first and last version of an API in this release, or `None` if the release does not support the API.
     pub fn versions(self, key: ApiKey) -> Option<(i16, i16)> {
         let rows = API_VERSIONS.iter().find(|(api, _)| *api == key).map(|(_, rows)| *rows)?;
         rows.iter().rev().find(|(since, _)| *since <= self).map(|(_, range)| *range)
@@ -107,11 +108,12 @@ impl Release {
     }
 }
 
-/// The versions of an API, from this release on.
+/// The release that changed the versions of an API, and the first and last version from this release on.
 type Row = (Release, (i16, i16));
 
-/// Versions of each API, by the release that changed them. If brokers with ZooKeeper and with KRaft differ, those with
-/// ZooKeeper: KRaft has SCRAM since 3.5 and delegation tokens since 3.6.
+/// Versions of each API, by the release that changed them. If brokers with ZooKeeper and with KRaft differ, the table
+/// has the versions of brokers with ZooKeeper: KRaft supports SCRAM only since 3.5 and delegation tokens only since
+/// 3.6.
 #[rustfmt::skip]
 const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     (ApiKey::Produce, &[

@@ -34,7 +34,7 @@ fn first_with_returns_first_release() {
     }
 }
 
-/// Returns ApiVersions v0 responses of real brokers, with their Kafka versions.
+/// Returns ApiVersions v0 responses of real brokers, each with the broker's Kafka version.
 fn captured() -> Vec<(String, Bytes)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
@@ -48,7 +48,7 @@ fn captured() -> Vec<(String, Bytes)> {
     paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
 }
 
-/// APIs that KRaft has supported only in later releases.
+/// APIs that KRaft supports only since a later release than brokers with ZooKeeper.
 const LATER_IN_KRAFT: [ApiKey; 6] = [
     ApiKey::CreateDelegationToken,
     ApiKey::RenewDelegationToken,
@@ -63,7 +63,7 @@ fn table_matches_real_brokers() {
     for (version, frame) in captured() {
         let release = Release::named(&version).unwrap();
         let (.., response) = frame::decode_api_versions(0, frame).unwrap();
-        // The one broker that ran without ZooKeeper, before KRaft supported them.
+        // The broker of version 3.3.2 was the only one that ran without ZooKeeper, before KRaft supported these APIs.
         let lacks = |key: &&ApiKey| version == "3.3.2" && LATER_IN_KRAFT.contains(key);
         for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
             let advertised = response.api_keys.iter().find(|advertised| advertised.api_key == key.code());

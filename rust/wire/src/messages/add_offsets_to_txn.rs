@@ -1,6 +1,6 @@
 //! AddOffsetsToTxn API: adds a consumer group to a transaction before its offsets are committed.
 //!
-//! v2 may return PRODUCER_FENCED, v4 TRANSACTION_ABORTABLE (KIP-890).
+//! v2 may return PRODUCER_FENCED; v4 may return TRANSACTION_ABORTABLE (KIP-890).
 
 request! { AddOffsetsToTxn = 25, versions 0..=4, flexible 3, AddOffsetsToTxnRequest => AddOffsetsToTxnResponse }
 

@@ -1,6 +1,6 @@
 //! AddPartitionsToTxn API: adds partitions to a transaction before they are written to.
 //!
-//! v2 may return PRODUCER_FENCED. v4 and v5 are sent by brokers only: one request covers several transactions, and can
+//! v2 may return PRODUCER_FENCED. Only brokers send v4 and v5, in which one request covers several transactions and can
 //! verify partitions without adding them; v5 may return TRANSACTION_ABORTABLE (KIP-890).
 
 request! {

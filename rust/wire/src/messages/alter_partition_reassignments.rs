@@ -20,7 +20,7 @@ messages! {
         partitions: Vec<ReassignablePartition> => 0..;
     }
 
-    /// The target replicas of one partition; null cancels its reassignment.
+    /// The target replicas of one partition. Null cancels the partition's reassignment.
     struct ReassignablePartition {
         partition_index: i32 => 0..;
         replicas: Option<Vec<i32>> => 0..;

@@ -21,7 +21,7 @@ messages! {
         mechanism: i8 => 0..;
     }
 
-    /// A credential to set. The request carries the salted hash, never the password.
+    /// A credential to set. The request contains the salted hash instead of the password.
     struct ScramCredentialUpsertion {
         name: String => 0..;
         mechanism: i8 => 0..;

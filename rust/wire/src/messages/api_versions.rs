@@ -1,7 +1,8 @@
 //! ApiVersions API: the API versions and features that a broker supports.
 //!
-//! v3 has the client's name and version (KIP-511) and features (KIP-584); v4 allows features that start at version 0. A
-//! broker that does not support the requested version responds with v0: see `frame::decode_api_versions`.
+//! v3 adds the client's name and version (KIP-511) and the broker's features (KIP-584); v4 allows features that start
+//! at version 0. A broker that does not support the requested version responds with v0 (see
+//! `frame::decode_api_versions`).
 
 request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
 
@@ -21,7 +22,7 @@ messages! {
         zk_migration_ready: bool => 3.., tag 3, [ignorable];
     }
 
-    /// The versions of one API.
+    /// The versions of one API that the broker supports.
     struct ApiVersion {
         api_key: i16 => 0..;
         min_version: i16 => 0..;

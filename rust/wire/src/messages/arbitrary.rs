@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::messages::types::{Cx, Hidden, Uuid};
 
-/// A splitmix64 generator. Its whole state is the seed, so a failure can be reproduced from one number.
+/// A splitmix64 generator. The seed is its whole state, so one number is enough to reproduce a failure.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -25,7 +25,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Returns a number; boundary values are more frequent than in a uniform distribution.
+    /// Returns a random number. Boundary values are more frequent than in a uniform distribution.
     fn number(&mut self) -> i64 {
         match self.below(6) {
             0 => 0,
@@ -71,7 +71,7 @@ impl Arbitrary for String {
         match random.below(12) {
             0 => String::new(),
             1 => "größe\0".to_owned(),
-            // Lengths around the point where the compact length grows to two bytes.
+            // These lengths are close to the length from which a compact length takes two bytes.
             2 => "x".repeat(125 + random.below(5) as usize),
             _ => format!("t{}", random.below(1000)),
         }

@@ -1,6 +1,6 @@
 //! ConsumerGroupDescribe API: epochs, members and assignments of groups of the consumer protocol (KIP-848).
 //!
-//! v1 has the type of a member, classic or consumer (KIP-1099).
+//! v1 returns whether a member uses the classic or the consumer protocol (KIP-1099).
 
 use super::types::Uuid;
 
@@ -33,7 +33,7 @@ messages! {
         authorized_operations: i32 = -2147483648 => 0..;
     }
 
-    /// A member; its type is 0 for the classic protocol, 1 for the consumer protocol, −1 if unknown.
+    /// A member. Its type is 0 for the classic protocol, 1 for the consumer protocol, and −1 if unknown.
     struct Member {
         member_id: String => 0..;
         instance_id: Option<String> => 0..;
@@ -48,7 +48,7 @@ messages! {
         member_type: i8 = -1 => 1.., [ignorable];
     }
 
-    /// The partitions of a member; Kafka 3.7 sends null for an empty assignment.
+    /// The partitions of a member. Kafka 3.7 sends null if the member has no partitions.
     struct Assignment {
         topic_partitions: Vec<TopicPartitions> => 0.., null_with any;
     }

@@ -1,8 +1,8 @@
-//! ConsumerGroupHeartbeat API: joins, keeps and leaves a membership in a group of the consumer protocol (KIP-848).
+//! ConsumerGroupHeartbeat API: joins a group of the consumer protocol, stays a member, and leaves the group (KIP-848).
 //!
-//! Epoch 0 joins, −1 leaves, −2 leaves temporarily as a static member. Fields that have not changed since the last
-//! heartbeat are null, or −1 for the timeout. v1 has a topic pattern, and member ids that the client generates
-//! (KIP-1082).
+//! With member epoch 0 a member joins, with −1 it leaves, and with −2 a static member leaves temporarily. Fields that
+//! have not changed since the last heartbeat are null; an unchanged rebalance timeout is −1. v1 adds a topic pattern,
+//! and lets the client generate the member id (KIP-1082).
 
 use super::types::Uuid;
 
@@ -25,7 +25,7 @@ messages! {
         topic_partitions: Option<Vec<TopicPartitions>> => 0..;
     }
 
-    /// The response; the assignment is null unless it has changed.
+    /// The response. The assignment is null if it has not changed.
     struct ConsumerGroupHeartbeatResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

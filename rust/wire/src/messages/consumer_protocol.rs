@@ -1,8 +1,8 @@
-//! Member metadata of the classic protocol: subscriptions in JoinGroup and assignments in SyncGroup, each after its
-//! version. Coordinators do not decode them.
+//! Member metadata of the classic protocol: subscriptions in JoinGroup and assignments in SyncGroup. Each is preceded
+//! by its version. Coordinators do not decode this data.
 //!
-//! v1 has the owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned
-//! (KIP-792); v3 the rack (KIP-881).
+//! v1 adds the owned partitions, for cooperative rebalances (KIP-429); v2 adds the generation in which the member owned
+//! them (KIP-792); v3 adds the rack (KIP-881).
 
 use bytes::{BufMut, Bytes};
 
@@ -29,7 +29,8 @@ messages! {
         user_data: Option<Bytes> => 0..;
     }
 
-    /// User data that Java's "sticky" assignor adds to a subscription, without a version: the previous assignment.
+    /// User data that Java's "sticky" assignor adds to a subscription: the member's previous assignment. It is not
+    /// preceded by a version.
     struct StickyUserData {
         previous_assignment: Vec<TopicPartition> => 0..;
         generation: i32 = -1 => 1..;
@@ -42,7 +43,7 @@ messages! {
     }
 }
 
-/// The version that is written; Java writes it too since 3.5.
+/// The version that is written, as by the Java client since Kafka 3.5.
 const NEWEST: i16 = 3;
 
 impl ConsumerProtocolSubscription {
@@ -58,7 +59,7 @@ impl ConsumerProtocolSubscription {
             Ok(subscription) => return Ok(subscription),
             Err(error) => error,
         };
-        // Some old clients write version 1 and send version 0: the bytes end before the owned partitions.
+        // Some old clients write version 1 but send the fields of version 0, without the owned partitions.
         let mut input = body;
         match Self::decode(0, &mut input) {
             Ok(subscription) if version == 1 && input.remaining() == 0 => Ok(subscription),
@@ -88,7 +89,7 @@ impl StickyUserData {
         Ok(out.freeze())
     }
 
-    /// Decodes user data; members before Kafka 2.3 send no generation.
+    /// Decodes user data. Members before Kafka 2.3 send no generation.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let read = |version| Self::decode(version, &mut Reader::new(bytes.clone()));
         read(1).or_else(|_| read(0))
@@ -102,8 +103,8 @@ fn with_version(message: &impl Message) -> Result<Bytes, EncodeError> {
     Ok(out.freeze())
 }
 
-/// Splits the version from the bytes after it. Later versions only append fields, so they are decoded as the newest
-/// known version and the remaining bytes are ignored.
+/// Splits `bytes` into the version and the remaining bytes. Versions later than the newest known version only append
+/// fields, so they are decoded as the newest known version and the appended bytes are ignored.
 fn split_version(name: &'static str, bytes: Bytes) -> Result<(i16, Reader), DecodeError> {
     let mut input = Reader::new(bytes);
     let version = i16::read(Cx::PLAIN, &mut input).map_err(|e| e.within(name))?;

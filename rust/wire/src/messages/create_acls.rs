@@ -1,6 +1,6 @@
 //! CreateAcls API: adds ACLs (KIP-140).
 //!
-//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
+//! v1 adds pattern types (KIP-290); v3 adds the resource type USER (KIP-373).
 
 request! { CreateAcls = 30, versions 0..=3, flexible 2, CreateAclsRequest => CreateAclsResponse }
 

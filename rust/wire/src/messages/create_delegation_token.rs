@@ -10,7 +10,7 @@ request! {
 }
 
 messages! {
-    /// The request; without an owner, the token belongs to the authenticated principal.
+    /// The request. If it has no owner, the token belongs to the authenticated principal.
     struct CreateDelegationTokenRequest {
         owner_principal_type: Option<String> => 3..;
         owner_principal_name: Option<String> => 3..;
@@ -18,7 +18,7 @@ messages! {
         max_lifetime_ms: i64 => 0..;
     }
 
-    /// A principal that may renew the token, besides its owner.
+    /// A principal other than the owner that may renew the token.
     struct CreatableRenewers {
         principal_type: String => 0..;
         principal_name: String => 0..;

@@ -1,4 +1,4 @@
-//! CreatePartitions API: increases the number of partitions of topics (KIP-195). v3 and later may be throttled
+//! CreatePartitions API: increases the number of partitions of topics (KIP-195). Brokers may throttle v3 and later
 //! (KIP-599).
 
 request! { CreatePartitions = 37, versions 0..=3, flexible 2, CreatePartitionsRequest => CreatePartitionsResponse }
@@ -17,7 +17,7 @@ messages! {
         assignments: Option<Vec<CreatePartitionsAssignment>> => 0..;
     }
 
-    /// The replicas of one new partition.
+    /// The broker ids of the replicas of one new partition.
     struct CreatePartitionsAssignment {
         broker_ids: Vec<i32> => 0..;
     }

@@ -1,8 +1,8 @@
 //! CreateTopics API.
 //!
-//! v0 and v1 were removed in Kafka 4.0; v1 has validate_only; v4 accepts -1 for the broker's default number of
-//! partitions and replicas (KIP-464); v5 returns the topic configuration (KIP-525); v6 may be throttled (KIP-599); v7
-//! returns topic ids.
+//! v0 and v1 were removed in Kafka 4.0; v1 adds validate_only; v4 accepts -1 for the broker's default number of
+//! partitions and replicas (KIP-464); v5 returns the topic configuration (KIP-525); brokers may throttle v6 and later
+//! (KIP-599); v7 returns topic ids.
 
 use super::types::Uuid;
 
@@ -24,7 +24,7 @@ messages! {
         configs: Vec<CreatableTopicConfig> => 0..;
     }
 
-    /// The replicas of one partition.
+    /// The broker ids of the replicas of one partition.
     struct CreatableReplicaAssignment {
         partition_index: i32 => 0..;
         broker_ids: Vec<i32> => 0..;

@@ -1,6 +1,6 @@
 //! DeleteAcls API: deletes all ACLs that match the filters (KIP-140).
 //!
-//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
+//! v1 adds pattern types (KIP-290); v3 adds the resource type USER (KIP-373).
 
 request! { DeleteAcls = 31, versions 0..=3, flexible 2, DeleteAclsRequest => DeleteAclsResponse }
 
@@ -9,7 +9,7 @@ messages! {
         filters: Vec<DeleteAclsFilter> => 0..;
     }
 
-    /// A filter; a null field matches any value.
+    /// A filter. A null field matches any value.
     struct DeleteAclsFilter {
         resource_type_filter: i8 => 0..;
         resource_name_filter: Option<String> => 0..;

@@ -14,7 +14,7 @@ messages! {
         partitions: Vec<DeleteRecordsPartition> => 0..;
     }
 
-    /// The new log start offset of one partition; −1 stands for its high watermark.
+    /// The new log start offset of one partition; −1 stands for the partition's high watermark.
     struct DeleteRecordsPartition {
         partition_index: i32 => 0..;
         offset: i64 => 0..;
@@ -31,7 +31,7 @@ messages! {
         partitions: Vec<DeleteRecordsPartitionResult> => 0..;
     }
 
-    /// The result for one partition, with its log start offset.
+    /// The result for one partition, including its new log start offset.
     struct DeleteRecordsPartitionResult {
         partition_index: i32 => 0..;
         low_watermark: i64 => 0..;

@@ -1,4 +1,4 @@
-//! DeleteShareGroupOffsets API: deletes the offsets of a share group in topics (KIP-932).
+//! DeleteShareGroupOffsets API: deletes the offsets of a share group for topics (KIP-932).
 
 use super::types::Uuid;
 

@@ -1,7 +1,7 @@
 //! DeleteTopics API.
 //!
-//! v0 was removed in Kafka 4.0; v5 has error messages and may be throttled (KIP-599); v6 has names or ids in `topics`
-//! (KIP-516), earlier versions have names in `topic_names`.
+//! v0 was removed in Kafka 4.0; v5 adds error messages, and brokers may throttle it (KIP-599). Up to v5, `topic_names`
+//! has the names of the topics; from v6 on, `topics` has their names or ids (KIP-516).
 
 use super::types::Uuid;
 

@@ -1,11 +1,11 @@
 //! DescribeAcls API: returns the ACLs that match a filter (KIP-140).
 //!
-//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
+//! v1 adds pattern types (KIP-290); v3 adds the resource type USER (KIP-373).
 
 request! { DescribeAcls = 29, versions 0..=3, flexible 2, DescribeAclsRequest => DescribeAclsResponse }
 
 messages! {
-    /// The request; a null field matches any value.
+    /// The request. A null field matches any value.
     struct DescribeAclsRequest {
         resource_type_filter: i8 => 0..;
         resource_name_filter: Option<String> => 0..;

@@ -31,7 +31,7 @@ messages! {
         values: Vec<ValueData> => 0..;
     }
 
-    /// A component of an entity name; null is the default entity.
+    /// A component of an entity name, for example a user. A null name stands for the default entity.
     struct EntityData {
         entity_type: String => 0..;
         entity_name: Option<String> => 0..;

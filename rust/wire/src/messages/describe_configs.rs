@@ -1,7 +1,7 @@
 //! DescribeConfigs API: configurations of topics, brokers, loggers, groups and client metrics.
 //!
-//! v0 was removed in Kafka 4.0 and has only an `is_default` flag; v1 has the source of a value and its synonyms
-//! (KIP-226); v3 has types and documentation (KIP-569).
+//! v0 was removed in Kafka 4.0; it has an `is_default` flag instead of the source of a value. v1 adds the source and
+//! the synonyms (KIP-226); v3 adds types and documentation (KIP-569).
 
 request! { DescribeConfigs = 32, versions 0..=4, flexible 4, DescribeConfigsRequest => DescribeConfigsResponse }
 
@@ -12,7 +12,7 @@ messages! {
         include_documentation: bool => 3..;
     }
 
-    /// A resource and the names of its configurations; null stands for all.
+    /// A resource and the names of its configurations; null names stand for all configurations.
     struct DescribeConfigsResource {
         resource_type: i8 => 0..;
         resource_name: String => 0..;
@@ -46,7 +46,7 @@ messages! {
         documentation: Option<String> => 3.., [ignorable];
     }
 
-    /// Another source of the configuration and the value there.
+    /// A synonym: another source that defines the configuration, and the value defined there.
     struct DescribeConfigsSynonym {
         name: String => 0..;
         value: Option<String> => 0..;

@@ -1,6 +1,6 @@
 //! DescribeDelegationToken API: returns the tokens of some or all owners (KIP-48).
 //!
-//! v3 has the principal that requested a token (KIP-373).
+//! v3 returns the principal that requested a token (KIP-373).
 
 use super::Hidden;
 
@@ -10,7 +10,7 @@ request! {
 }
 
 messages! {
-    /// The request; null stands for all owners.
+    /// The request; null owners stand for all owners.
     struct DescribeDelegationTokenRequest {
         owners: Option<Vec<DescribeDelegationTokenOwner>> => 0..;
     }
@@ -41,7 +41,7 @@ messages! {
         renewers: Vec<DescribedDelegationTokenRenewer> => 0..;
     }
 
-    /// A principal that may renew the token, besides its owner.
+    /// A principal other than the owner that may renew the token.
     struct DescribedDelegationTokenRenewer {
         principal_type: String => 0..;
         principal_name: String => 0..;

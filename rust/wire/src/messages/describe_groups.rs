@@ -1,7 +1,7 @@
 //! DescribeGroups API: state, members and assignments of classic groups.
 //!
-//! v3 can return authorized operations (KIP-430); v4 has static members (KIP-345); v6 has error messages, and an error
-//! for unknown groups (KIP-1043), which earlier versions return in the state `Dead`.
+//! v3 can return authorized operations (KIP-430); v4 adds static members (KIP-345); v6 adds error messages. For an
+//! unknown group, v6 returns an error (KIP-1043); earlier versions return a group in the state `Dead`.
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ messages! {
         authorized_operations: i32 = -2147483648 => 3..;
     }
 
-    /// A member; its metadata and assignment are set while the group is stable.
+    /// A member. Its metadata and assignment are only set while the group is stable.
     struct DescribedGroupMember {
         member_id: String => 0..;
         group_instance_id: Option<String> => 4.., [ignorable];

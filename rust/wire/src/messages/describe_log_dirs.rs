@@ -1,7 +1,7 @@
 //! DescribeLogDirs API: the log directories of a broker and the replicas in them (KIP-113).
 //!
-//! v0 was removed in Kafka 4.0; v3 has a top-level error; v4 has the size of the volume (KIP-827); v5 has a flag for
-//! cordoned directories, which accept no new replicas (KIP-1066).
+//! v0 was removed in Kafka 4.0; v3 adds a top-level error; v4 adds the total and usable size of the volume (KIP-827);
+//! v5 adds a flag for cordoned directories, which accept no new replicas (KIP-1066).
 
 request! { DescribeLogDirs = 35, versions 0..=5, flexible 2, DescribeLogDirsRequest => DescribeLogDirsResponse }
 
@@ -22,7 +22,7 @@ messages! {
         results: Vec<DescribeLogDirsResult> => 0..;
     }
 
-    /// One log directory; −1 is an unknown size.
+    /// One log directory. A size of −1 is unknown.
     struct DescribeLogDirsResult {
         error_code: i16 => 0..;
         log_dir: String => 0..;

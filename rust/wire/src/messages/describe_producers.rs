@@ -32,7 +32,7 @@ messages! {
         active_producers: Vec<ProducerState> => 0..;
     }
 
-    /// A producer; −1 is an absent value.
+    /// A producer. Fields with −1 have no value.
     struct ProducerState {
         producer_id: i64 => 0..;
         producer_epoch: i32 => 0..;

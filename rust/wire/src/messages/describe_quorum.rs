@@ -1,6 +1,6 @@
 //! DescribeQuorum API: voters and observers of the metadata quorum, and their progress (KIP-595).
 //!
-//! v1 has timestamps (KIP-836); v2 has directory ids and endpoints (KIP-853).
+//! v1 adds timestamps (KIP-836); v2 adds directory ids and endpoints (KIP-853).
 
 use super::types::Uuid;
 
@@ -17,7 +17,7 @@ messages! {
         partitions: Vec<PartitionRequest> => 0..;
     }
 
-    /// A partition; the metadata topic has only one.
+    /// A partition of the metadata topic, which has only one.
     struct PartitionRequest {
         partition_index: i32 => 0..;
     }
@@ -35,7 +35,7 @@ messages! {
         partitions: Vec<PartitionData> => 0..;
     }
 
-    /// The only partition of the metadata topic.
+    /// The state of the only partition of the metadata topic.
     struct PartitionData {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;
@@ -47,7 +47,7 @@ messages! {
         observers: Vec<ReplicaState> => 0..;
     }
 
-    /// The log end offset of one replica; −1 is an unknown value.
+    /// The log end offset of one replica. Fields with −1 are unknown.
     struct ReplicaState {
         replica_id: i32 => 0..;
         replica_directory_id: Uuid => 2.., [ignorable];

@@ -1,4 +1,4 @@
-//! DescribeShareGroupOffsets API: the start offsets of share groups (KIP-932). v1 has their lag (KIP-1226).
+//! DescribeShareGroupOffsets API: the start offsets of share groups (KIP-932). v1 adds the lag of the group (KIP-1226).
 
 use super::types::Uuid;
 
@@ -12,7 +12,7 @@ messages! {
         groups: Vec<DescribeShareGroupOffsetsRequestGroup> => 0..;
     }
 
-    /// One group and its topics; null stands for all topics.
+    /// One group and its topics; null topics stand for all topics.
     struct DescribeShareGroupOffsetsRequestGroup {
         group_id: String => 0..;
         topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic>> => 0..;

@@ -19,7 +19,7 @@ messages! {
         name: String => 0..;
     }
 
-    /// The first topic and partition of a page.
+    /// The topic and partition at which the next page starts.
     struct Cursor {
         topic_name: String => 0..;
         partition_index: i32 => 0..;

@@ -27,7 +27,7 @@ messages! {
         topics: Vec<TopicData> => 0..;
     }
 
-    /// The partitions of one topic that belong to the transaction and have no end marker yet.
+    /// Partitions of one topic that belong to the transaction and have no end marker yet.
     struct TopicData {
         topic: String => 0..;
         partitions: Vec<i32> => 0..;

@@ -6,7 +6,7 @@ request! {
 }
 
 messages! {
-    /// The request; null stands for all users.
+    /// The request; null users stand for all users.
     struct DescribeUserScramCredentialsRequest {
         users: Option<Vec<UserName>> => 0..;
     }

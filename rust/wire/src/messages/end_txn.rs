@@ -1,7 +1,7 @@
 //! EndTxn API: commits or aborts a transaction.
 //!
-//! v2 may return PRODUCER_FENCED, v4 TRANSACTION_ABORTABLE; v5 bumps the producer epoch at the end of each transaction
-//! and returns it (KIP-890).
+//! v2 may return PRODUCER_FENCED; v4 may return TRANSACTION_ABORTABLE; v5 bumps the producer epoch at the end of each
+//! transaction and returns it (KIP-890).
 
 request! { EndTxn = 26, versions 0..=5, flexible 3, EndTxnRequest => EndTxnResponse }
 

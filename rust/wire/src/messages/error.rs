@@ -1,21 +1,21 @@
-//! Errors of encoding and decoding messages.
+//! Errors from encoding and decoding messages.
 
-/// A message cannot be encoded in the requested version.
+/// Error from encoding a message in the requested version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// The field is not at its default, and does not exist in this version.
+    /// The field does not exist in this version and differs from its default.
     #[error("{field} cannot be sent with version {version}: the field does not exist there")]
     FieldAbsent { field: &'static str, version: i16 },
     /// The field is null but not nullable in this version.
     #[error("{field} cannot be null in version {version}")]
     Null { field: &'static str, version: i16 },
-    /// A length exceeds the range of its length field.
+    /// The length of the field is larger than its length prefix can represent.
     #[error("a {what} of {length} bytes or elements is too long for the wire")]
     TooLong { what: &'static str, length: usize },
-    /// A string exceeds the maximum length of the protocol, which is the same in all versions.
+    /// A string exceeds the protocol's maximum length, which is the same in all versions.
     #[error("{field} has {length} bytes, but strings in Kafka's protocol have at most {max}: shorten it", max = i16::MAX)]
     TextTooLong { field: &'static str, length: usize },
-    /// The API has no such version.
+    /// The requested version of the API does not exist.
     #[error("{api} has versions {min} to {max}, not {version}")]
     Version { api: &'static str, version: i16, min: i16, max: i16 },
 }
@@ -56,9 +56,9 @@ pub enum DecodeErrorKind {
 /// A decode error: its message, field, position and cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// API and version, if known.
+    /// API and version of the message, if known.
     pub message: Option<(&'static str, i16)>,
-    /// `Struct.field`; empty if the error belongs to no field.
+    /// `Struct.field`; empty if the error does not concern a single field.
     pub field: &'static str,
     /// Position in the input.
     pub at: usize,

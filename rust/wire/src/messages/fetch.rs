@@ -1,9 +1,10 @@
 //! Fetch API: record batches of partitions.
 //!
-//! v0-3 were removed in Kafka 4.0; v4 is the first with record batches and read_committed (KIP-98); v7 has sessions
-//! (KIP-227); v9 fences by leader epoch (KIP-320); v10 allows zstd (KIP-110); v11 can name a preferred read replica
-//! (KIP-392); v12 reports diverging epochs (KIP-595); v13 has topic ids (KIP-516); v15 has the replica's state
-//! (KIP-903); v16 returns the current leader (KIP-951); v17 (KIP-853) and v18 (KIP-1166) are for replicas.
+//! v0-3 were removed in Kafka 4.0; v4 is the first version with record batches and read_committed (KIP-98); v7 adds
+//! sessions (KIP-227); v9 fences by leader epoch (KIP-320); v10 allows zstd (KIP-110); v11 can return a preferred read
+//! replica (KIP-392); v12 reports diverging epochs (KIP-595); v13 has topic ids instead of names (KIP-516); v15 adds
+//! the replica's state (KIP-903); v16 returns the current leader (KIP-951); v17 (KIP-853) and v18 (KIP-1166) are for
+//! replicas.
 
 use bytes::Bytes;
 
@@ -27,7 +28,7 @@ messages! {
         rack_id: String => 11.., [ignorable];
     }
 
-    /// The id and epoch of a replica that fetches; −1 for consumers.
+    /// The id and epoch of the replica that fetches; −1 for consumers.
     struct ReplicaState {
         replica_id: i32 = -1 => 15..;
         replica_epoch: i64 = -1 => 15..;
@@ -101,14 +102,14 @@ messages! {
         leader_epoch: i32 = -1 => 12..;
     }
 
-    /// The snapshot to read instead.
+    /// The snapshot that the reader must fetch instead of records.
     struct SnapshotId {
         end_offset: i64 = -1 => 0..;
         epoch: i32 = -1 => 0..;
     }
 
-    /// A producer id, and the first offset of its aborted transaction. Its records up to the abort marker are not
-    /// committed.
+    /// An aborted transaction: its producer id and first offset. The producer's records from this offset up to the
+    /// abort marker are not committed.
     struct AbortedTransaction {
         producer_id: i64 => 4..;
         first_offset: i64 => 4..;

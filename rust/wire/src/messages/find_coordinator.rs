@@ -1,6 +1,6 @@
 //! FindCoordinator API: the coordinator of a group or a transactional id.
 //!
-//! v0 supports groups only; v4 has several keys in one request (KIP-699); v6 supports share groups (KIP-932).
+//! v0 supports groups only; v4 allows several keys in one request (KIP-699); v6 supports share groups (KIP-932).
 
 request! { FindCoordinator = 10, versions 0..=6, flexible 3, FindCoordinatorRequest => FindCoordinatorResponse }
 

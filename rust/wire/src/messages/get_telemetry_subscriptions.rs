@@ -5,12 +5,12 @@ use super::types::Uuid;
 request! { GetTelemetrySubscriptions = 71, versions 0..=0, flexible 0, GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse }
 
 messages! {
-    /// The request; a client without an instance id sends zero.
+    /// The request. A client that has no instance id yet sends zero.
     struct GetTelemetrySubscriptionsRequest {
         client_instance_id: Uuid => 0..;
     }
 
-    /// The response. An empty list requests no metrics; one empty prefix requests all.
+    /// The response. An empty list of metrics requests none; a list with one empty prefix requests all metrics.
     struct GetTelemetrySubscriptionsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

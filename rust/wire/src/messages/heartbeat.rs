@@ -1,6 +1,6 @@
-//! Heartbeat API: keeps a membership of a classic group alive.
+//! Heartbeat API: keeps a member of a classic group alive.
 //!
-//! v3 has static members (KIP-345).
+//! v3 adds static members (KIP-345).
 
 request! { Heartbeat = 12, versions 0..=4, flexible 4, HeartbeatRequest => HeartbeatResponse }
 

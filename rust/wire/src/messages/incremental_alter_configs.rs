@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs API: sets, deletes, appends to and subtracts from configurations (KIP-339).
+//! IncrementalAlterConfigs API: sets and deletes configurations, and adds and removes elements of lists (KIP-339).
 
 request! {
     IncrementalAlterConfigs = 44, versions 0..=1, flexible 1,

@@ -1,6 +1,6 @@
 //! InitProducerId API: returns the id and epoch of an idempotent or transactional producer.
 //!
-//! v3 can bump the epoch of the given producer id (KIP-360); v4 may return PRODUCER_FENCED (KIP-588); v6 has two-phase
+//! v3 can bump the epoch of the given producer id (KIP-360); v4 may return PRODUCER_FENCED (KIP-588); v6 adds two-phase
 //! commit (KIP-939).
 
 request! { InitProducerId = 22, versions 0..=6, flexible 2, InitProducerIdRequest => InitProducerIdResponse }

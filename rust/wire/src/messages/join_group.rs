@@ -1,7 +1,8 @@
-//! JoinGroup API: joins a rebalance of a classic group.
+//! JoinGroup API: joins a classic group or its current rebalance.
 //!
-//! From v4 on, the first request only returns a member id (KIP-394); v5 has static members (KIP-345); v7 returns the
-//! protocol type (KIP-559); v8 has a reason (KIP-800); v9 lets a returning static leader skip the assignment (KIP-814).
+//! From v4 on, the first request only returns a member id (KIP-394); v5 adds static members (KIP-345); v7 returns the
+//! protocol type (KIP-559); v8 adds a reason (KIP-800); v9 lets a returning static leader skip the assignment
+//! (KIP-814).
 
 use bytes::Bytes;
 
@@ -19,7 +20,7 @@ messages! {
         reason: Option<String> => 8.., [ignorable];
     }
 
-    /// An assignor supported by the member, with its metadata.
+    /// An assignor that the member supports, with the member's metadata for this assignor.
     struct JoinGroupRequestProtocol {
         name: String => 0..;
         metadata: Bytes => 0..;
@@ -37,7 +38,7 @@ messages! {
         members: Vec<JoinGroupResponseMember> => 0..;
     }
 
-    /// A member, as input for the leader's assignor.
+    /// A member and its metadata, which the leader passes to the assignor.
     struct JoinGroupResponseMember {
         member_id: String => 0..;
         group_instance_id: Option<String> => 5.., [ignorable];

@@ -1,5 +1,5 @@
-//! JSON form of messages, with Kafka's own camelCase names, as printed by its tools and used in test data of other
-//! clients. Bytes are base64 (padded), UUIDs base64 of the URL alphabet without padding, as in Kafka.
+//! JSON form of messages, with Kafka's own camelCase names. Kafka's tools print it, and other clients use it for test
+//! data. As in Kafka, bytes are encoded as padded base64, UUIDs as URL-safe base64 without padding.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::types::{Cx, Hidden, Uuid};
 
 /// A message that has a JSON form.
 pub trait JsonMessage: Message {
-    /// Returns the fields that exist in `version`; tagged fields only if they differ from their defaults.
+    /// Returns the fields that exist in `version`. Tagged fields are included only if they differ from their defaults.
     fn to_json(&self, version: i16) -> Value;
-    /// Parses a message: absent fields have their defaults, unknown fields are an error.
+    /// Parses a message. Missing fields get their defaults. Fails if a field is unknown.
     fn from_json(version: i16, json: &Value) -> Result<Self, JsonError>;
 }
 
-/// JSON that does not match the message.
+/// Error for JSON that does not match the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct JsonError {
@@ -50,7 +50,7 @@ pub(crate) trait Json: Sized {
     fn from_json(cx: Cx, json: &Value) -> Result<Self, JsonError>;
 }
 
-/// Converts a field name to Kafka's JSON name: `group_id` to `groupId`.
+/// Converts a field name to Kafka's JSON name, for example `group_id` to `groupId`.
 pub(crate) fn camel_case(name: &str) -> String {
     let mut camel = String::with_capacity(name.len());
     for (i, word) in name.split('_').filter(|word| !word.is_empty()).enumerate() {
@@ -63,7 +63,7 @@ pub(crate) fn camel_case(name: &str) -> String {
     camel
 }
 
-/// Returns the fields of an object by name.
+/// Returns the fields of a JSON object by name.
 pub(crate) fn fields<'a>(name: &'static str, json: &'a Value) -> Result<BTreeMap<String, &'a Value>, JsonError> {
     let object = json.as_object().ok_or_else(|| JsonError::expected("an object", json).within(name))?;
     Ok(object.iter().map(|(name, value)| (name.clone(), value)).collect())
@@ -71,7 +71,7 @@ pub(crate) fn fields<'a>(name: &'static str, json: &'a Value) -> Result<BTreeMap
 
 const UNKNOWN: &str = "_unknownTaggedFields";
 
-/// Adds the unknown tagged fields as a list, since they have no names, so that none is lost.
+/// Adds the unknown tagged fields as a list of tags and bytes, because their names are unknown.
 pub(crate) fn put_unknown(object: &mut Map<String, Value>, unknown: &[(u32, Bytes)]) {
     if !unknown.is_empty() {
         let pairs = unknown.iter().map(|(tag, data)| json!([tag, base64(data, STANDARD, true)])).collect();
@@ -90,7 +90,7 @@ pub(crate) fn take_unknown(object: &mut BTreeMap<String, &Value>) -> Result<Vec<
     pairs.ok_or_else(|| JsonError::expected("pairs of tag and base64", json))
 }
 
-/// Returns an error if fields remain that the message does not have.
+/// Returns an error if `left` is not empty, because the message does not have these fields.
 pub(crate) fn reject_unknown_fields(name: &'static str, left: &BTreeMap<String, &Value>) -> Result<(), JsonError> {
     match left.keys().next() {
         None => Ok(()),

@@ -1,6 +1,6 @@
 //! LeaveGroup API: removes members from a classic group.
 //!
-//! v3 has several members, and instance ids of static members (KIP-345); v5 has a reason (KIP-800).
+//! v3 allows several members and adds instance ids of static members (KIP-345); v5 adds a reason (KIP-800).
 
 request! { LeaveGroup = 13, versions 0..=5, flexible 4, LeaveGroupRequest => LeaveGroupResponse }
 

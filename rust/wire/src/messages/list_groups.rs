@@ -1,11 +1,11 @@
 //! ListGroups API: the groups that a broker coordinates.
 //!
-//! v4 has states and a state filter (KIP-518); v5 has types and a type filter (KIP-848).
+//! v4 adds states and a state filter (KIP-518); v5 adds types and a type filter (KIP-848).
 
 request! { ListGroups = 16, versions 0..=5, flexible 3, ListGroupsRequest => ListGroupsResponse }
 
 messages! {
-    /// The request; an empty filter matches all groups.
+    /// The request. An empty filter matches all groups.
     struct ListGroupsRequest {
         states_filter: Vec<String> => 4..;
         types_filter: Vec<String> => 5..;

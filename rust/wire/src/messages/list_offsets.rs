@@ -1,9 +1,10 @@
 //! ListOffsets API: offsets by timestamp, and the first and last offsets.
 //!
-//! v0 returns several offsets and was removed in Kafka 4.0; v2 has the isolation level (KIP-98); v4 fences by leader
-//! epoch (KIP-320). Special timestamps by version: v7 the record with the maximum timestamp (KIP-734), v8 the start of
-//! the local log (KIP-405), v9 the end of the tiered log (KIP-1005), v11 the first offset not uploaded yet (KIP-1023).
-//! v10 has a timeout (KIP-1075). A client must set `replica_id` to -1: the default 0 is a broker id.
+//! v0 returns several offsets and was removed in Kafka 4.0; v2 adds the isolation level (KIP-98); v4 fences by leader
+//! epoch (KIP-320); v10 adds a timeout (KIP-1075). These versions add special timestamps: v7 for the record with the
+//! maximum timestamp (KIP-734), v8 for the start of the local log (KIP-405), v9 for the end of the tiered log
+//! (KIP-1005), v11 for the first offset that is not uploaded yet (KIP-1023). A client must set `replica_id` to -1,
+//! because the default 0 is a broker id.
 
 request! { ListOffsets = 2, versions 0..=11, flexible 6, ListOffsetsRequest => ListOffsetsResponse }
 

@@ -1,11 +1,11 @@
 //! ListTransactions API: the transactional ids of a coordinator (KIP-664).
 //!
-//! v1 filters by duration (KIP-994), v2 by a pattern (KIP-1152).
+//! v1 adds a filter by duration (KIP-994); v2 adds a filter by a pattern (KIP-1152).
 
 request! { ListTransactions = 66, versions 0..=2, flexible 0, ListTransactionsRequest => ListTransactionsResponse }
 
 messages! {
-    /// The request; an empty filter matches all transactions.
+    /// The request. An empty filter matches all transactions.
     struct ListTransactionsRequest {
         state_filters: Vec<String> => 0..;
         producer_id_filters: Vec<i64> => 0..;

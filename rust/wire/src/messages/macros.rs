@@ -13,12 +13,12 @@
 //!
 //! A field is `name: Type [= default] => versions [, nullable versions] [, null_with error] [, tag number] [,
 //! [ignorable]];`. An `Option` may be null in all its versions unless `nullable` restricts them, and is null by
-//! default. `null_with` names an earlier field: if that is not 0, null is read as empty, since some brokers send null
-//! with an error; with `any`, null is always read as empty. A tagged field is sent only if it differs from its default
-//! (KIP-482). A field that a version lacks is omitted if it has its default or is `[ignorable]`, and is an encode error
-//! otherwise.
+//! default. `null_with` names an earlier field, usually the error code: if this field is not 0, null is read as empty,
+//! since some brokers send null with an error. With `null_with any`, null is always read as empty. A tagged field is
+//! sent only if it differs from its default (KIP-482). A field that does not exist in a version is omitted if it has
+//! its default or is `[ignorable]`; otherwise encoding fails.
 
-/// Implements `Request` with the key, the versions and the response type.
+/// Implements `Request` with the API key, the versions and the response type.
 macro_rules! request {
     ($api:ident = $key:literal, versions $min:literal..=$max:literal, flexible $flexible:literal, $request:ident => $response:ident) => {
         impl $crate::messages::Request for $request {
@@ -33,7 +33,7 @@ macro_rules! request {
     };
 }
 
-/// Implements `Message`: checks the version, and derives the flexible flag from it.
+/// Implements `Message` so that it checks the version, and derives the flexible flag from the version.
 macro_rules! message_of_api {
     ($api:ident, $message:ident, $min:literal, $max:literal, $flexible:literal) => {
         impl $crate::messages::Message for $message {
@@ -95,7 +95,7 @@ macro_rules! messages {
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
             $(#[allow(missing_docs, reason = "the protocol's own names")] pub $field: $type,)*
-            /// Tagged fields that these definitions do not include (KIP-482).
+            /// Tagged fields that are not part of this definition (KIP-482).
             pub unknown_tagged_fields: Vec<(u32, bytes::Bytes)>,
         }
 
@@ -264,7 +264,7 @@ macro_rules! messages {
     )*};
 }
 
-/// Reads a field; null is empty if the response has an error.
+/// Reads a field. Null is read as empty if the response has an error.
 macro_rules! read_field {
     ($cx:ident, $input:ident) => {
         $crate::messages::types::Wire::read($cx, $input)
@@ -297,7 +297,7 @@ macro_rules! value_or_default {
     };
 }
 
-/// `Some` of the argument, or `None` without one.
+/// `Some` of the argument, or `None` if there is no argument.
 macro_rules! option {
     () => {
         None

@@ -6,14 +6,14 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Minimum size of a bytes field that is shared instead of copied: for smaller fields a copy costs less than a slice.
+/// Minimum size of a bytes field that is shared instead of copied. Copying a smaller field costs less than sharing it.
 const MIN_SHARED_LEN: usize = 16 * 1024;
 
-/// Buffer of a message being encoded.
+/// Buffer for a message that is being encoded.
 #[derive(Debug, Default)]
 pub struct MessageBuf {
     own: BytesMut,
-    /// Fields that are not copied, each with its offset in `own`.
+    /// Fields that are shared instead of copied, each with the position in `own` at which it belongs.
     shared: Vec<(usize, Bytes)>,
     sharing: bool,
 }
@@ -24,7 +24,7 @@ impl MessageBuf {
         Self::default()
     }
 
-    /// Creates a buffer for a message whose large fields are shared, not copied.
+    /// Creates a buffer for a message whose large fields are shared instead of copied.
     pub fn sharing() -> Self {
         Self { sharing: true, ..Self::default() }
     }
@@ -80,10 +80,10 @@ impl DerefMut for MessageBuf {
     }
 }
 
-/// A frame as a sequence of buffers to write.
+/// A frame as a sequence of buffers to be written one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
-    /// Buffers, none of them empty.
+    /// The buffers, none of which is empty.
     buffers: VecDeque<Bytes>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(fill(MessageBuf::sharing()).freeze(), contiguous);
         let mut frame = fill(MessageBuf::sharing()).into_frame();
         assert!(frame.buffers.iter().any(|buffer| buffer.as_ptr() == large.as_ptr()));
-        // Any number of bytes per write, as with a socket.
+        // Each write may take any number of bytes, as with a socket.
         let mut written = Vec::new();
         for step in (1..).map(|n| n * 1000) {
             let mut slices = [IoSlice::new(&[]); 3];

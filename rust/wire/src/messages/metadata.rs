@@ -1,9 +1,9 @@
 //! Metadata API: brokers, topics, partitions and their leaders.
 //!
-//! In v0 an empty list of topics requests all; in later versions null does, which is the default here. v4 can disable
-//! automatic topic creation; v7 has leader epochs (KIP-320); v8 has authorized operations (KIP-430), those of the
-//! cluster only until v10 (KIP-700); v10 has topic ids, which can be requested from v12 on (KIP-516); v13 has a
-//! top-level error (KIP-1102).
+//! In v0, an empty list of topics requests all topics; in later versions, null requests all topics and is the default
+//! here. v4 can disable automatic topic creation; v7 adds leader epochs (KIP-320); v8 adds authorized operations
+//! (KIP-430), but v11 removes those of the cluster (KIP-700); v10 adds topic ids, which can be requested from v12 on
+//! (KIP-516); v13 adds a top-level error (KIP-1102).
 
 use super::types::Uuid;
 

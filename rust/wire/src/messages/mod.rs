@@ -98,20 +98,20 @@ pub use fetch_stream::{FetchEvent, FetchParser};
 pub trait Message: Sized + Default {
     /// Appends the encoding in `version` to `out`.
     fn encode(&self, version: i16, out: &mut MessageBuf) -> Result<(), EncodeError>;
-    /// Decodes a message of `version`; bytes after it remain in `input`.
+    /// Decodes a message of `version`. Bytes after the message remain in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
-    /// Returns the throttle time in milliseconds (KIP-219), 0 if the message has no such field.
+    /// Returns the throttle time in milliseconds (KIP-219), or 0 if the message has no such field.
     fn throttle_time_ms(&self) -> i32;
 }
 
-/// A request and its constants.
+/// A request and the constants of its API.
 pub trait Request: Message {
     const KEY: ApiKey;
-    /// The lowest version defined here.
+    /// The lowest version that is defined here.
     const MIN_VERSION: i16;
-    /// The highest version defined here.
+    /// The highest version that is defined here.
     const MAX_VERSION: i16;
-    /// The first version with compact lengths and tagged fields (KIP-482), 99 if there are none.
+    /// The first version with compact lengths and tagged fields (KIP-482), or 99 if no version has them.
     const FLEXIBLE: i16;
     /// The response type.
     type Response: Message;

@@ -1,8 +1,8 @@
 //! OffsetCommit API: stores a group's offsets.
 //!
-//! v0 stores them in ZooKeeper; v0 and v1 were removed in Kafka 4.0. v1 has the member and a timestamp for each offset;
-//! v2-4 have a retention time (KIP-211); v6 has the leader epoch (KIP-320); v7 has static members (KIP-345); v9 is the
-//! first for consumer groups (KIP-848); v10 has topic ids.
+//! v0 stores the offsets in ZooKeeper; v0 and v1 were removed in Kafka 4.0. v1 adds the member and a timestamp for each
+//! offset; v2-4 have a retention time (KIP-211); v6 adds the leader epoch (KIP-320); v7 adds static members (KIP-345);
+//! v9 is the first version that supports groups of the consumer protocol (KIP-848); v10 has topic ids.
 
 use super::types::Uuid;
 

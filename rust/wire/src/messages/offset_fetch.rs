@@ -1,8 +1,9 @@
 //! OffsetFetch API: returns a group's committed offsets.
 //!
-//! v0 reads them from ZooKeeper and was removed in Kafka 4.0; from v2 on null requests all topics, which is the default
-//! here; v5 has the leader epoch (KIP-320); v7 can wait for open transactions (KIP-447); v8 has several groups
-//! (KIP-709); v9 is the first for consumer groups (KIP-848); v10 has topic ids.
+//! v0 reads the offsets from ZooKeeper and was removed in Kafka 4.0; from v2 on, null requests all topics and is the
+//! default here; v5 adds the leader epoch (KIP-320); v7 can wait for open transactions (KIP-447); v8 allows several
+//! groups (KIP-709); v9 is the first version that supports groups of the consumer protocol (KIP-848); v10 has topic
+//! ids.
 
 use super::types::Uuid;
 
@@ -50,7 +51,7 @@ messages! {
         partitions: Vec<OffsetFetchResponsePartition> => 0..=7;
     }
 
-    /// The offset of one partition, -1 if not committed, up to version 7.
+    /// The committed offset of one partition up to version 7, or -1 if the group has committed none.
     struct OffsetFetchResponsePartition {
         partition_index: i32 => 0..=7;
         committed_offset: i64 => 0..=7;
@@ -73,7 +74,7 @@ messages! {
         partitions: Vec<OffsetFetchResponsePartitions> => 8..;
     }
 
-    /// The offset of one partition, -1 if not committed, from version 8 on.
+    /// The committed offset of one partition from version 8 on, or -1 if the group has committed none.
     struct OffsetFetchResponsePartitions {
         partition_index: i32 => 8..;
         committed_offset: i64 => 8..;

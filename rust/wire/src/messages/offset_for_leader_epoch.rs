@@ -1,9 +1,9 @@
 //! OffsetForLeaderEpoch API: the end offset of a leader epoch (KIP-101).
 //!
 //! v1 also returns the epoch that the end offset belongs to (KIP-279); v2 fences by leader epoch (KIP-320); v3
-//! distinguishes consumers from followers (KIP-392), and needs only the permission to describe the topic for consumers,
-//! not the cluster action permission of brokers. v0 and v1 were removed in Kafka 4.0. A client must set `replica_id` to
-//! -1: its default -2 is a debugging consumer, which can read past the high watermark.
+//! distinguishes consumers from followers (KIP-392), so that consumers only need the permission to describe the topic
+//! instead of the cluster action permission of brokers. v0 and v1 were removed in Kafka 4.0. A client must set
+//! `replica_id` to -1, because the default -2 stands for a debugging consumer, which can read past the high watermark.
 
 request! {
     OffsetForLeaderEpoch = 23, versions 0..=4, flexible 4, OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse
@@ -39,7 +39,7 @@ messages! {
         partitions: Vec<EpochEndOffset> => 0..;
     }
 
-    /// The largest epoch not above the requested one, and its end offset.
+    /// The largest epoch that is not above the requested epoch, and its end offset.
     struct EpochEndOffset {
         error_code: i16 => 0..;
         partition: i32 => 0..;

@@ -1,6 +1,6 @@
 //! Produce API: record batches for partitions.
 //!
-//! v0-2 were removed in Kafka 4.0 and have the old message formats; v3 is the first with record batches and
+//! v0-2 were removed in Kafka 4.0 and have the old message formats; v3 is the first version with record batches and
 //! transactional ids; v7 allows zstd (KIP-110); v8 returns the rejected records (KIP-467); v10 returns the current
 //! leader (KIP-951); v12 adds partitions to transactions implicitly (KIP-890); v13 has topic ids (KIP-516). With acks=0
 //! the broker sends no response.
@@ -57,7 +57,7 @@ messages! {
         current_leader: LeaderIdAndEpoch => 10.., tag 0;
     }
 
-    /// A rejected record, for which its batch was rejected.
+    /// A record that caused the rejection of its batch.
     struct BatchIndexAndErrorMessage {
         batch_index: i32 => 8..;
         batch_index_error_message: Option<String> => 8..;

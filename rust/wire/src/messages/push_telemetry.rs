@@ -1,4 +1,4 @@
-//! PushTelemetry API: metrics of a client, as OpenTelemetry's `MetricsData` (KIP-714).
+//! PushTelemetry API: sends metrics of a client as OpenTelemetry's `MetricsData` (KIP-714).
 
 use bytes::Bytes;
 

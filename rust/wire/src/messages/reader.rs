@@ -4,12 +4,12 @@ use bytes::{Buf, Bytes};
 
 use super::error::{DecodeError, DecodeErrorKind};
 
-/// Maximum decoded size per byte of input: one byte on the wire can become a struct of a hundred bytes, so checking
-/// that counts fit the frame is not enough. No real message comes near this limit.
+/// Maximum decoded size per byte of input. One byte on the wire can become a struct of a hundred bytes, so checking
+/// counts against the frame length is not enough. No real message comes near this limit.
 const MEMORY_PER_BYTE: usize = 16;
 const MIN_MEMORY: usize = 1 << 20;
 
-/// Reader of a frame; bytes fields are slices of it, not copies.
+/// Reader of a frame. The bytes fields that it returns are slices of the frame instead of copies.
 #[derive(Debug, Clone)]
 pub struct Reader {
     pub(super) bytes: Bytes,
@@ -20,7 +20,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader at the first byte.
+    /// Creates a reader that starts at the first byte.
     pub fn new(bytes: Bytes) -> Self {
         let end = bytes.len();
         let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MIN_MEMORY);
@@ -57,7 +57,7 @@ impl Reader {
         Ok(Reader { bytes: self.take(length)?, end, limit: self.limit, budget: 0 })
     }
 
-    /// Charges `size` bytes to the memory limit.
+    /// Subtracts `size` bytes from the memory that decoding may still use. Fails if the limit is exceeded.
     pub(super) fn charge(&mut self, size: usize) -> Result<(), DecodeError> {
         match self.budget.checked_sub(size) {
             Some(budget) => {
@@ -103,7 +103,7 @@ impl Reader {
         Ok(self.bytes.get_i32())
     }
 
-    /// Reads a length; None is null. Compact lengths are encoded plus one.
+    /// Reads a length; `None` means null. Compact lengths are encoded as the length plus one.
     pub(super) fn length(&mut self, compact: bool, short: bool) -> Result<Option<usize>, DecodeError> {
         let length = match (compact, short) {
             (true, _) => i64::from(self.unsigned_varint()?) - 1,

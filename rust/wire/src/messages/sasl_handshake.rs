@@ -1,7 +1,7 @@
 //! SaslHandshake API: selects the SASL mechanism.
 //!
-//! After v0 the mechanism's tokens are sent as raw bytes after their length; after v1 they are sent in SaslAuthenticate
-//! (KIP-152).
+//! After a v0 handshake, each token of the mechanism is sent as its length and the raw bytes; after v1, tokens are sent
+//! in SaslAuthenticate requests (KIP-152).
 
 request! { SaslHandshake = 17, versions 0..=1, flexible 99, SaslHandshakeRequest => SaslHandshakeResponse }
 

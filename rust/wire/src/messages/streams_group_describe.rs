@@ -52,7 +52,7 @@ messages! {
         topic_configs: Vec<KeyValue> => 0..;
     }
 
-    /// A key and its value.
+    /// A key with its value.
     struct KeyValue {
         key: String => 0..;
         value: String => 0..;
@@ -83,7 +83,7 @@ messages! {
         port: u16 => 0..;
     }
 
-    /// The offset of one task.
+    /// The offset of one task of a member.
     struct TaskOffset {
         subtopology_id: String => 0..;
         partition: i32 => 0..;

@@ -1,6 +1,6 @@
 //! SyncGroup API: distributes the leader's assignment.
 //!
-//! v3 has static members (KIP-345); v5 checks the protocol type and name (KIP-559).
+//! v3 adds static members (KIP-345); v5 checks the protocol type and name (KIP-559).
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
 //! TxnOffsetCommit API: stores a group's offsets, which become visible when the transaction commits.
 //!
-//! v2 has the leader epoch (KIP-320); v3 has the group member (KIP-447); v4 may return TRANSACTION_ABORTABLE; v5 adds
+//! v2 adds the leader epoch (KIP-320); v3 adds the group member (KIP-447); v4 may return TRANSACTION_ABORTABLE; v5 adds
 //! the group to the transaction implicitly (KIP-890).
 
 request! { TxnOffsetCommit = 28, versions 0..=5, flexible 3, TxnOffsetCommitRequest => TxnOffsetCommitResponse }

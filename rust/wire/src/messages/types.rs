@@ -6,7 +6,7 @@ use super::error::{DecodeError, DecodeErrorKind, EncodeError};
 use super::message_buf::MessageBuf;
 use super::reader::Reader;
 
-/// A UUID, 16 bytes on the wire; all zeroes mean none.
+/// A UUID, which has 16 bytes on the wire. All zeroes stand for no UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Uuid {
     }
 }
 
-/// Secret bytes: their debug output is `[hidden]`. The wire encoding is that of bytes.
+/// Secret bytes, whose debug output is `[hidden]`. They are encoded like ordinary bytes.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Hidden(pub Bytes);
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Hidden {
     }
 }
 
-/// The version and encoding of the message around a field.
+/// The message version and the encoding that apply to a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cx {
     pub(crate) version: i16,
@@ -54,7 +54,7 @@ pub(crate) trait Wire: Sized {
     fn is_null(&self) -> bool {
         false
     }
-    /// Returns the value of this field, or 0 if the message does not have it.
+    /// Returns the value of the field `throttle_time_ms`, or 0 if the message does not have this field.
     fn throttle_time_ms(&self) -> i32 {
         0
     }
@@ -80,7 +80,7 @@ fn put_length(
         None => -1,
         Some(length) => i32::try_from(length).map_err(|_| EncodeError::TooLong { what, length })?,
     };
-    // Kafka's own readers enforce the same maximum for compact strings.
+    // Compact strings could be longer, but Kafka's own readers enforce the same maximum for them.
     let too_long = |_| EncodeError::TextTooLong { field: "", length: length.unwrap_or(0) };
     let short = short.then(|| i16::try_from(signed).map_err(too_long)).transpose()?;
     match (compact, short) {
@@ -185,11 +185,11 @@ impl Wire for Hidden {
     }
 }
 
-/// Reads the elements of an array; `None` is null.
+/// Reads the elements of an array; `None` means null.
 fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, DecodeError> {
     let Some(count) = input.length(cx.flexible, false)? else { return Ok(None) };
     let left = input.remaining();
-    // Each element has at least one byte; memory is reserved only as far as the memory limit of the input allows.
+    // Each element has at least one byte. Memory is reserved only up to the memory limit of the input.
     if count > left {
         return Err(input.error(DecodeErrorKind::Count { count: count as i64, left }));
     }
@@ -218,7 +218,7 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
 }
 
-/// Writes a nullable struct, after a byte for its presence.
+/// Writes a nullable struct, preceded by a byte that says whether it is null.
 pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     out.put_i8(if value.is_some() { 1 } else { -1 });
     value.map_or(Ok(()), |value| value.write(cx, out))
@@ -229,7 +229,7 @@ pub(crate) fn read_optional<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Optio
     if i8::read(cx, input)? < 0 { Ok(None) } else { T::read(cx, input).map(Some) }
 }
 
-/// Implements the non-nullable form of a nullable type: the same encoding, but null is an error.
+/// Implements the non-nullable form of a nullable type. It has the same encoding, but reading null fails.
 macro_rules! non_nullable {
     ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(
         impl<$($generic)*> Wire for $type {
@@ -262,13 +262,13 @@ non_nullable! {
     [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
 }
 
-/// Reads a field that is nullable in some versions.
+/// Reads a field that is nullable only in some versions.
 pub(crate) fn read_nullable<T: Wire>(nullable: bool, cx: Cx, input: &mut Reader) -> Result<T, DecodeError> {
     let value = T::read(cx, input)?;
     if value.is_null() && !nullable { Err(input.error(DecodeErrorKind::Null)) } else { Ok(value) }
 }
 
-/// Reads a field of a response with this error code; null is read as empty if the code is not 0.
+/// Reads a field of a response that has `error_code`. Null is read as empty if the code is not 0.
 pub(crate) fn read_or_empty<T: Default>(error_code: i16, cx: Cx, input: &mut Reader) -> Result<T, DecodeError>
 where
     Option<T>: Wire,
@@ -290,8 +290,8 @@ pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes
     }
 }
 
-/// Reads the tagged fields at the end of a flexible struct, one reader each, sorted by tag: the protocol requires this
-/// order, and messages of senders that violate it must still compare equal.
+/// Reads the tagged fields at the end of a flexible struct, and returns one reader for each field. The fields are
+/// sorted by tag: the protocol requires this order, but messages from senders that violate it must still compare equal.
 pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, DecodeError> {
     let count = input.unsigned_varint()? as usize;
     let left = input.remaining();
@@ -309,7 +309,8 @@ pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, Deco
     Ok(tagged)
 }
 
-/// Reads the value of a tagged field, which must fill its bytes; its memory is charged to the message.
+/// Reads the value of a tagged field, which must use all bytes of `field`. Its memory counts towards the limit of
+/// `message`.
 pub(crate) fn read_tagged_value<T: Wire>(cx: Cx, message: &mut Reader, field: &mut Reader) -> Result<T, DecodeError> {
     field.budget = message.budget;
     let value = T::read(cx, field)?;

@@ -1,6 +1,6 @@
 //! UpdateFeatures API: sets finalized feature levels of the cluster (KIP-584).
 //!
-//! v1 has safe and unsafe downgrades, and validate_only (KIP-778); v2 returns one result for all features (KIP-1022).
+//! v1 adds safe and unsafe downgrades, and validate_only (KIP-778); v2 returns one result for all features (KIP-1022).
 
 request! { UpdateFeatures = 57, versions 0..=2, flexible 0, UpdateFeaturesRequest => UpdateFeaturesResponse }
 

@@ -1,6 +1,6 @@
 //! WriteTxnMarkers API: a coordinator writes end markers of transactions to their partitions.
 //!
-//! v0 was removed in Kafka 4.0; v2 has the transaction version of the marker (KIP-1228).
+//! v0 was removed in Kafka 4.0; v2 adds the transaction version of the marker (KIP-1228).
 
 request! { WriteTxnMarkers = 27, versions 0..=2, flexible 1, WriteTxnMarkersRequest => WriteTxnMarkersResponse }
 
@@ -9,7 +9,7 @@ messages! {
         markers: Vec<WritableTxnMarker> => 0..;
     }
 
-    /// The end marker of one transaction: `transaction_result` is true for a commit.
+    /// The end marker of one transaction. `transaction_result` is true for a commit.
     struct WritableTxnMarker {
         producer_id: i64 => 0..;
         producer_epoch: i16 => 0..;

@@ -1,4 +1,4 @@
-//! Readers of items of a known size, which wait for all their bytes.
+//! Readers of items of a known size. A reader waits until all bytes of the item are available.
 
 use bytes::BytesMut;
 
@@ -16,7 +16,7 @@ impl FetchParser {
         Some(Reader::new(input.split_to(size).freeze()))
     }
 
-    /// Takes `size` bytes, where `size` comes from the peer and must fit into the frame.
+    /// Takes `size` bytes. `size` comes from the peer, so it is checked against the rest of the frame.
     pub(super) fn take_checked(&mut self, input: &mut BytesMut, size: usize) -> Result<Option<Reader>, DecodeError> {
         if size > self.left {
             let kind = DecodeErrorKind::Truncated { needed: size, left: self.left };
@@ -35,7 +35,7 @@ impl FetchParser {
         bytes.unsigned_varint().map(Some).map_err(|e| DecodeError { at: at + e.at, ..e })
     }
 
-    /// Reads a length, which must fit into the frame; `Some(None)` is null.
+    /// Reads a length, which is checked against the rest of the frame; `Some(None)` means null.
     pub(super) fn length(
         &mut self,
         input: &mut BytesMut,
@@ -59,7 +59,8 @@ impl FetchParser {
         }
     }
 
-    /// Reads the number of elements of an array; each element has at least one byte.
+    /// Reads the number of elements of an array. Since each element has at least one byte, the number is checked
+    /// against the rest of the frame.
     pub(super) fn count(
         &mut self,
         input: &mut BytesMut,

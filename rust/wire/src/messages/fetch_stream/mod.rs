@@ -1,9 +1,9 @@
 //! Incremental parser of Fetch responses.
 //!
-//! Most of a Fetch response is records, which are best decoded while they are in the CPU cache; a complete response of
-//! 50 MiB does not fit there. [`FetchParser`] therefore returns an event for everything before the records of a
-//! partition, leaves the records to its caller, and resumes after them. It does no I/O: it takes bytes and returns
-//! events.
+//! A Fetch response consists mostly of records, which are best decoded while they are in the CPU cache, but a complete
+//! response of 50 MiB does not fit into the cache. [`FetchParser`] therefore returns an event for everything before the
+//! records of a partition, leaves the records to its caller, and resumes after them. The parser does no I/O: it takes
+//! bytes and returns events.
 
 mod items;
 #[cfg(test)]
@@ -22,27 +22,28 @@ use super::types::{Cx, Uuid, Wire};
 pub enum FetchEvent {
     /// The fields before the topics.
     Head {
-        /// Throttle time of this client.
+        /// Time for which the broker throttles this client.
         throttle_time_ms: i32,
         /// Top-level error code.
         error_code: i16,
-        /// The fetch session (KIP-227), 0 for none.
+        /// Id of the fetch session (KIP-227), or 0 for none.
         session_id: i32,
     },
     /// The topic of the partitions that follow.
     Topic {
-        /// Topic name, before version 13.
+        /// Topic name; only set before version 13.
         name: String,
-        /// Topic id, from version 13.
+        /// Topic id; only set from version 13 on.
         id: Uuid,
     },
-    /// The fields before the records of a partition; the records follow, see [`FetchParser::records_left`].
+    /// The fields before the records of a partition. The records follow (see [`FetchParser::records_left`]).
     Partition(Box<PartitionData>),
     /// The fields after the records of a partition.
     PartitionEnd {
-        /// The epoch and end offset at which the reader's log diverges; -1 if it does not (KIP-595).
+        /// The epoch and end offset at which the reader's log diverges from the leader's, or -1 if it does not
+        /// (KIP-595).
         diverging_epoch: EpochEndOffset,
-        /// The current leader, -1 if not returned (KIP-951).
+        /// The current leader, or -1 if the broker did not return it (KIP-951).
         current_leader: LeaderIdAndEpoch,
     },
     /// The end of the response.
@@ -52,7 +53,7 @@ pub enum FetchEvent {
     },
 }
 
-/// The structs whose tagged fields can be next.
+/// The structs whose tagged fields may be the next bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tagged {
     Header,
@@ -61,7 +62,7 @@ enum Tagged {
     Response,
 }
 
-/// States of the parser. Each consumes one item of known size, so that the input may be cut anywhere.
+/// States of the parser. Each state consumes one item of known size, so that the input may be split at any byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
@@ -118,12 +119,12 @@ impl FetchParser {
         }
     }
 
-    /// Returns the number of bytes of the frame not consumed yet.
+    /// Returns the number of bytes of the frame that are not consumed yet.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Returns the number of bytes of records that are next in the input; the caller consumes them and calls
+    /// Returns the number of bytes of records at the start of the input. The caller must consume them and call
     /// [`Self::take_records`].
     pub fn records_left(&self) -> usize {
         match self.state {
@@ -141,10 +142,10 @@ impl FetchParser {
         }
     }
 
-    /// Returns the next event and consumes its bytes from `input`; `None` if it needs more bytes, or if records are
-    /// next.
+    /// Returns the next event and consumes its bytes from `input`. Returns `None` if the event needs more bytes, or if
+    /// records are next.
     ///
-    /// # Errors The bytes are not a Fetch response of this version.
+    /// # Errors Fails if the bytes are not a Fetch response of this version.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<FetchEvent>, DecodeError> {
         self.step_until_event(input).map_err(|e| e.of("Fetch", self.cx.version))
     }
@@ -251,7 +252,7 @@ impl FetchParser {
                     self.next_aborted(more - 1);
                 }
             }
-            // All tagged fields of an aborted transaction are unknown, and skipped.
+            // Skip the tagged fields of an aborted transaction, because none are defined.
             State::AbortedTags { more, tags: None } => {
                 let Some(tags) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::AbortedTags { more, tags: Some(tags) };

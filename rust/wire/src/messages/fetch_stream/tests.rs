@@ -1,4 +1,4 @@
-//! Responses that arrive in parts, and damaged responses.
+//! Tests with responses that arrive in parts, and with damaged responses.
 
 use super::*;
 use crate::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse};
@@ -51,7 +51,7 @@ fn response(version: i16) -> FetchResponse {
     }
 }
 
-/// Parses `body` in steps of `step` bytes, and assembles the response from the events.
+/// Parses `body` in steps of `step` bytes and assembles the response from the events.
 fn parse(version: i16, body: &[u8], step: usize) -> Result<Option<FetchResponse>, DecodeError> {
     let mut parser = FetchParser::new(version, body.len());
     let (mut input, mut out) = (BytesMut::new(), FetchResponse::default());
@@ -111,7 +111,8 @@ fn parser_agrees_with_decode_for_any_chunking() {
         let body = body(version, &expected);
         for topic in &mut expected.responses {
             for data in &mut topic.partitions {
-                // Null and empty records are equal to a reader; so are the lists that old versions lack.
+                // The parser does not distinguish null records from empty records, nor missing aborted transactions
+                // from an empty list.
                 data.records = data.records.take().filter(|records| !records.is_empty());
                 if version < 4 {
                     data.aborted_transactions = None;
@@ -129,7 +130,7 @@ fn damaged_response_is_an_error_or_incomplete() {
     for version in [0, 4, 11, 12, 17] {
         let body = body(version, &response(version));
         for end in 0..body.len() {
-            // The length of the frame ends here.
+            // The parser still expects the length of the complete frame, so a cut response must not be complete.
             assert!(!matches!(parse(version, &body[..end], 5), Ok(Some(_))), "v{version} cut at {end}");
         }
         let mut longer = body.to_vec();
@@ -139,7 +140,7 @@ fn damaged_response_is_an_error_or_incomplete() {
             for bits in [1, 0x80, 0xff] {
                 let mut changed = body.to_vec();
                 changed[at] ^= bits;
-                // The parser terminates on any input.
+                // The parser must terminate on any input.
                 let _ = parse(version, &changed, 11);
             }
         }
