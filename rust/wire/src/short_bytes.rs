@@ -1,10 +1,10 @@
-//! Slices with fast copies for short lengths.
+//! Slices that are copied quickly if they are short.
 
-/// A slice together with the bytes after it in memory, which may be read but do not belong to it.
+/// A slice and the bytes after it in memory. The bytes after it may be read, but do not belong to the slice.
 ///
-/// A fixed-size copy that is truncated to the length takes a few instructions; a copy of variable size is a call. Keys
-/// of 8 and values of 20 bytes take a quarter less time to decode and a seventh less to encode; values of 100 bytes
-/// take as long as before.
+/// A fixed-size copy, truncated to the length of the slice, takes a few instructions, whereas a copy of variable size
+/// is a function call. With keys of 8 bytes and values of 20 bytes, decoding takes a quarter less time and encoding a
+/// seventh less; values of 100 bytes take as long as with ordinary slices.
 #[derive(Debug, Clone, Copy)]
 pub struct ShortBytes<'a> {
     bytes: &'a [u8],
@@ -12,7 +12,7 @@ pub struct ShortBytes<'a> {
 }
 
 impl<'a> ShortBytes<'a> {
-    /// Returns the `len` bytes of `data` from `start` on; `None` if it has fewer.
+    /// Returns the `len` bytes of `data` from `start` on, or `None` if `data` has fewer bytes.
     #[inline(always)]
     pub fn of(data: &'a [u8], start: usize, len: usize) -> Option<ShortBytes<'a>> {
         let bytes = data.get(start..)?;
@@ -30,8 +30,8 @@ impl<'a> ShortBytes<'a> {
         self.len == 0
     }
 
-    /// Returns sixteen bytes from the first on, if the buffer has as many; those after the last do not belong to the
-    /// slice.
+    /// Returns sixteen bytes from the start of the slice, or `None` if the buffer has fewer. If the slice is shorter,
+    /// the last of these bytes do not belong to it.
     #[inline(always)]
     pub fn first_sixteen(&self) -> Option<[u8; 16]> {
         self.bytes.first_chunk().copied()
@@ -48,10 +48,11 @@ impl<'a> ShortBytes<'a> {
         }
     }
 
-    /// Copies the bytes to the start of `target`, of which the first sixteen bytes may be overwritten; returns false if
-    /// they do not fit.
+    /// Copies the bytes to the start of `target`, and may overwrite the first sixteen bytes of `target`. Returns false
+    /// if the slice does not fit.
     ///
-    /// Short slices are copied as two overlapping halves, which needs no call and reads nothing after the end.
+    /// Short slices are copied as two overlapping halves, which needs no function call and does not read past the end
+    /// of the slice.
     #[inline(always)]
     pub fn copy_to(self, target: &mut [u8]) -> bool {
         if self.len <= 16
@@ -71,8 +72,8 @@ impl<'a> ShortBytes<'a> {
         true
     }
 
-    /// Appends the bytes. Faster than other copies only if there are no more than `N` bytes, and `out` has capacity for
-    /// `N`.
+    /// Appends the bytes. This is only faster than other copies if the slice has at most `N` bytes and `out` has
+    /// capacity for `N` bytes.
     #[inline(always)]
     pub fn append_short<const N: usize>(self, out: &mut Vec<u8>) {
         let ShortBytes { bytes, len } = self;
@@ -87,7 +88,7 @@ impl<'a> ShortBytes<'a> {
     }
 }
 
-/// Copies `N` to `2 * N` bytes.
+/// Copies between `N` and `2 * N` bytes as two blocks of `N` bytes, which may overlap.
 #[inline(always)]
 fn copy_halves<const N: usize>(from: &[u8], target: &mut [u8]) {
     if let (Some(first), Some(to)) = (from.first_chunk::<N>(), target.first_chunk_mut()) {

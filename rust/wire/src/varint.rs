@@ -1,6 +1,6 @@
 //! Zigzag and unsigned varints.
 //!
-//! Short varints, which are nearly all of those in records, are read without a loop.
+//! Short varints are read without a loop, because nearly all varints in records are short.
 use bytes::BufMut;
 
 /// A varint that is truncated or too long for its type.
@@ -8,7 +8,7 @@ use bytes::BufMut;
 #[error("varint is truncated or too long")]
 pub struct VarintError;
 
-/// Reads an unsigned varint of 32 bits; returns it with its length.
+/// Reads an unsigned varint of 32 bits. Returns the number and its encoded length.
 #[inline]
 pub fn read_unsigned_varint(input: &[u8]) -> Result<(u32, usize), VarintError> {
     match *input {
@@ -19,7 +19,7 @@ pub fn read_unsigned_varint(input: &[u8]) -> Result<(u32, usize), VarintError> {
     }
 }
 
-/// Reads an unsigned varint of 64 bits; returns it with its length.
+/// Reads an unsigned varint of 64 bits. Returns the number and its encoded length.
 #[inline]
 pub fn read_unsigned_varlong(input: &[u8]) -> Result<(u64, usize), VarintError> {
     match *input {
@@ -30,14 +30,14 @@ pub fn read_unsigned_varlong(input: &[u8]) -> Result<(u64, usize), VarintError> 
     }
 }
 
-/// Reads a zig-zag varint of 32 bits; returns it with its length.
+/// Reads a zigzag varint of 32 bits. Returns the number and its encoded length.
 #[inline]
 pub fn read_varint(input: &[u8]) -> Result<(i32, usize), VarintError> {
     let (raw, len) = read_unsigned_varint(input)?;
     Ok(((raw >> 1) as i32 ^ -((raw & 1) as i32), len))
 }
 
-/// Reads a zig-zag varint of 64 bits; returns it with its length.
+/// Reads a zigzag varint of 64 bits. Returns the number and its encoded length.
 #[inline]
 pub fn read_varlong(input: &[u8]) -> Result<(i64, usize), VarintError> {
     let (raw, len) = read_unsigned_varlong(input)?;
@@ -88,13 +88,13 @@ pub fn put_unsigned_varlong(out: &mut impl BufMut, mut value: u64) {
     out.put_u8(value as u8);
 }
 
-/// Writes a zig-zag varint of 32 bits.
+/// Writes a zigzag varint of 32 bits.
 #[inline]
 pub fn put_varint(out: &mut impl BufMut, value: i32) {
     put_varlong(out, i64::from(value));
 }
 
-/// Writes a zig-zag varint of 64 bits.
+/// Writes a zigzag varint of 64 bits.
 #[inline]
 pub fn put_varlong(out: &mut impl BufMut, value: i64) {
     put_unsigned_varlong(out, (value << 1) as u64 ^ (value >> 63) as u64);

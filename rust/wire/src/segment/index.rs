@@ -1,19 +1,19 @@
 //! Indexes of a segment: `.index`, `.timeindex` and `.txnindex`.
 use bytes::Bytes;
 
-/// The kind of an index file, from its extension.
+/// The kind of an index file, which its extension determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// `.index`: positions of offsets in the log.
+    /// `.index` file: maps offsets to positions in the log.
     Offset,
-    /// `.timeindex`: offsets of timestamps.
+    /// `.timeindex` file: maps timestamps to offsets.
     Time,
-    /// `.txnindex`: the aborted transactions.
+    /// `.txnindex` file: lists the aborted transactions.
     Transaction,
 }
 
 impl IndexKind {
-    /// Returns the size of an entry.
+    /// Returns the size of an entry in bytes.
     pub fn entry_len(self) -> usize {
         match self {
             IndexKind::Offset => 8,
@@ -28,16 +28,16 @@ impl IndexKind {
 pub struct OffsetEntry {
     /// The last offset of the batch at `position`.
     pub offset: i64,
-    /// Position of that batch in the log.
+    /// Position of the batch in the log.
     pub position: i32,
 }
 
 /// An entry of a time index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeEntry {
-    /// The maximum timestamp up to `offset`.
+    /// The maximum timestamp of all records up to `offset`.
     pub timestamp: i64,
-    /// The last offset of the batch with that timestamp.
+    /// The last offset of the batch that has this timestamp.
     pub offset: i64,
 }
 
@@ -50,13 +50,13 @@ pub struct AbortedEntry {
     pub producer_id: i64,
     /// First offset of the transaction.
     pub first_offset: i64,
-    /// Offset of the end marker.
+    /// Offset of the transaction's end marker.
     pub last_offset: i64,
-    /// Last stable offset at the end of the transaction.
+    /// Last stable offset of the partition at the end of the transaction.
     pub last_stable_offset: i64,
 }
 
-/// The bytes of an index, and the base offset of its entries, which is that in the file name.
+/// The bytes of an index, and the base offset from the file name, which the entries' offsets are relative to.
 #[derive(Debug, Clone)]
 pub struct Index {
     data: Bytes,
@@ -66,12 +66,12 @@ pub struct Index {
 }
 
 impl Index {
-    /// Creates an index from the bytes of its file. Brokers preallocate the indexes of the active segment: zeros at the
-    /// end are not entries.
+    /// Creates an index from the bytes of its file. Zeros at the end are not entries, because brokers preallocate the
+    /// indexes of the active segment.
     pub fn new(kind: IndexKind, data: Bytes, base_offset: i64) -> Index {
         let entry = kind.entry_len();
         let used = data.len() - data.iter().rev().take_while(|&&byte| byte == 0).count();
-        // The last entry may itself end in zeros.
+        // Round up, because the last entry may itself end in zeros.
         let len = used.div_ceil(entry).min(data.len() / entry);
         Index { data, base_offset, kind, len }
     }
@@ -91,8 +91,8 @@ impl Index {
         self.kind
     }
 
-    /// Runs the check of brokers that decides whether an index is rebuilt: complete entries, and a last offset and
-    /// timestamp that are not before the first.
+    /// Runs the check that makes brokers rebuild an index. It fails if the last entry is incomplete, if the last offset
+    /// is before the base offset, or if the last timestamp is before the first.
     pub fn sanity_check(&self) -> Result<(), String> {
         let entry = self.kind.entry_len();
         if !self.data.len().is_multiple_of(entry) {
@@ -150,8 +150,8 @@ impl Index {
         })
     }
 
-    /// Returns the position in the log to search `offset` from, in an offset index: that of the last entry not after
-    /// it.
+    /// Returns the position in the log from which to search for `offset`. It is the position of the last entry of an
+    /// offset index that is not after `offset`.
     pub fn lookup(&self, offset: i64) -> u64 {
         let (mut low, mut high) = (0, self.len);
         while low < high {

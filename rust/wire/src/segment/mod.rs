@@ -1,7 +1,7 @@
-//! Log segments: the files of a partition on a broker, and their indexes.
+//! Log segments, which are the files of a partition on a broker, and their indexes.
 //!
 //! [`Segment`] splits a `.log` file into runs of complete batches with bounded memory; [`index`] reads and checks the
-//! indexes; [`dump`] prints all of them. The bytes come from a [`Source`]: this crate opens no files.
+//! indexes; [`dump`] prints segments and indexes. The bytes come from a [`Source`], because this crate opens no files.
 pub mod dump;
 pub mod index;
 
@@ -14,17 +14,18 @@ use crate::batch::{Batch, BatchError, BatchErrorKind, batches};
 /// Number of bytes read at a time, unless a single batch is larger.
 pub const WINDOW: usize = 1 << 20;
 
-/// Length of a batch of any format up to its magic byte, the minimum to identify it.
+/// Length of a batch of any format up to and including its magic byte. This many bytes are needed to identify the
+/// format.
 pub(crate) const UP_TO_MAGIC: usize = 17;
-/// End of the length field, which counts the bytes after it.
+/// End of the length field. The length field counts the bytes after it.
 pub(crate) const LENGTH_END: usize = 12;
 
 /// A source of a segment's bytes.
 pub trait Source: std::fmt::Debug + Send + Sync {
-    /// Returns the total size; bytes appended later are ignored.
+    /// Returns the total size. Bytes that are appended later are ignored.
     fn size(&self) -> u64;
 
-    /// Reads `len` bytes from `position` on, or fewer at the end.
+    /// Reads `len` bytes from `position` on, or fewer at the end of the source.
     fn read(&self, position: u64, len: usize) -> io::Result<Bytes>;
 }
 
@@ -39,13 +40,13 @@ impl Source for Bytes {
     }
 }
 
-/// An error of a segment, with its position.
+/// An error in a segment, with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("position {position}, offset {offset}: {kind}")]
 pub struct SegmentError {
     /// Position of the malformed batch in the file.
     pub position: u64,
-    /// Offset after the last valid batch; for the first batch, the base offset in its header.
+    /// Offset after the last valid batch. If the first batch is malformed, the base offset in its header.
     pub offset: i64,
     /// The cause.
     #[source]
@@ -64,7 +65,7 @@ pub enum SegmentErrorKind {
     Truncated {
         /// Number of bytes from the start of the batch to the end of the file.
         left: u64,
-        /// Size of the batch, or of the header if even its length is incomplete.
+        /// Size of the batch, or of its header if the header is incomplete, too.
         needed: u64,
     },
     /// The file cannot be read.
@@ -72,7 +73,8 @@ pub enum SegmentErrorKind {
     Io(#[from] io::Error),
 }
 
-/// Consecutive batches of a segment: one compressed batch, or several uncompressed ones up to a limit.
+/// A run of consecutive batches of a segment: either one compressed batch, or several uncompressed batches up to a
+/// limit.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Position of the run in the file.
@@ -81,14 +83,14 @@ pub struct Run {
     pub data: Bytes,
 }
 
-/// The end of a segment.
+/// The end of a segment after its last complete batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// The file ends after its last batch.
     Clean,
-    /// This many zeros follow the last batch: space preallocated by the broker.
+    /// This many zeros follow the last batch, because the broker preallocated the space.
     Zeros(u64),
-    /// The read limit is within a batch.
+    /// The read limit lies within a batch.
     Limit,
 }
 
@@ -96,21 +98,21 @@ pub enum Tail {
 #[derive(Debug)]
 pub struct Segment {
     source: Box<dyn Source>,
-    /// Size of the file, or the read limit.
+    /// Size of the file, or the read limit if it is smaller.
     size: u64,
     limited: bool,
     /// Position of the next batch.
     position: u64,
-    /// Bytes from `position` on that have been read.
+    /// Bytes of the source that have been read, starting at `position`.
     window: Bytes,
-    /// Offset after the last batch.
+    /// Offset after the last batch that was returned.
     next_offset: Option<i64>,
     tail: Option<Tail>,
     failed: bool,
 }
 
 impl Segment {
-    /// Creates a reader of `source`, limited to the first `max_bytes`.
+    /// Creates a reader of `source` that reads only the first `max_bytes` bytes, if set.
     pub fn new(source: Box<dyn Source>, max_bytes: Option<u64>) -> Segment {
         let all = source.size();
         let size = max_bytes.map_or(all, |max_bytes| max_bytes.min(all));
@@ -131,20 +133,20 @@ impl Segment {
         self.position
     }
 
-    /// Returns the number of bytes to read in total.
+    /// Returns the number of bytes that are read in total.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the kind of end, once [`Segment::next_run`] has returned `None`.
+    /// Returns how the segment ends, once [`Segment::next_run`] has returned `None`.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
-    /// Returns the next batches; `None` at the end and after an error.
+    /// Returns the next run of batches, or `None` at the end and after an error.
     ///
-    /// A run of uncompressed batches has about `limit` bytes, and at least one batch. A compressed batch is a run of
-    /// its own, as its decompressed size is unknown.
+    /// A run of uncompressed batches has about `limit` bytes, and at least one batch. A compressed batch is always a
+    /// separate run, because its decompressed size is unknown.
     pub fn next_run(&mut self, limit: usize) -> Result<Option<Run>, SegmentError> {
         if self.failed || self.tail.is_some() {
             return Ok(None);
@@ -167,18 +169,18 @@ impl Segment {
                 Ok(None) => {}
                 Err(error) => return self.invalid(error),
             }
-            // The next batch is not complete in the window.
+            // The window does not contain all of the next batch.
             let left = self.size - self.position;
             if self.window.len() as u64 >= left {
                 return self.incomplete(left);
             }
             read_len = read_len.max(self.needed());
-            // A larger batch is read completely in the next iteration.
+            // If the batch is larger than this read, the next iteration reads it completely.
             self.window = self.read(self.position, read_len)?;
         }
     }
 
-    /// Returns the size of the batch at the start of the window, which `read` limits to the rest of the file.
+    /// Returns the size of the batch at the start of the window. `read` limits it to the rest of the file.
     fn needed(&self) -> usize {
         let Some(prefix) = self.window.first_chunk::<LENGTH_END>() else { return UP_TO_MAGIC };
         let [.., l0, l1, l2, l3] = *prefix;
@@ -198,7 +200,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Handles bytes after the last batch that are not a batch.
+    /// Handles bytes after the last batch that cannot be parsed as a batch.
     fn invalid(&mut self, error: BatchError) -> Result<Option<Run>, SegmentError> {
         if self.zeros_only()? {
             return self.end(Tail::Zeros(self.size - self.position));
@@ -227,8 +229,8 @@ impl Segment {
         Ok(None)
     }
 
-    /// Returns true if only zeros remain to the end of the file. A batch never starts with twelve zeros: its length
-    /// would be 0.
+    /// Returns true if the rest of the file consists only of zeros. A batch never starts with twelve zeros, because its
+    /// length would then be 0.
     fn zeros_only(&self) -> Result<bool, SegmentError> {
         if !all_zeros(self.window.get(..LENGTH_END).unwrap_or(&self.window)) {
             return Ok(false);
@@ -244,20 +246,21 @@ impl Segment {
         Ok(true)
     }
 
-    /// Creates an error at the next batch, whose header has the base offset `base_offset`.
+    /// Creates an error for the next batch, whose header has the base offset `base_offset`.
     fn error(&self, base_offset: i64, kind: SegmentErrorKind) -> SegmentError {
         SegmentError { position: self.position, offset: self.next_offset.unwrap_or(base_offset), kind }
     }
 }
 
-/// Returns the length of a run at the start of `window`, and the offset after it; `None` without a complete batch.
+/// Returns the length of the run at the start of `window` and the offset after the run, or `None` if the window
+/// contains no complete batch.
 fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError> {
     let mut iter = batches(window.clone());
     let mut run = None;
     while let Some(next) = iter.next() {
         let batch: Batch = match next {
             Ok(batch) => batch,
-            // Reported once it is the first batch of the window.
+            // This error is returned later, when the malformed batch is the first of the window.
             Err(_) if run.is_some() => break,
             Err(error) => return Err(error),
         };
@@ -274,6 +277,6 @@ fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError>
 }
 
 fn all_zeros(bytes: &[u8]) -> bool {
-    // In chunks, so that the compiler vectorizes the comparison and it still stops early.
+    // Compare in chunks, so that the compiler can vectorize each comparison but the loop still stops early.
     bytes.chunks(256).all(|chunk| chunk.iter().fold(0, |any, &byte| any | byte) == 0)
 }

@@ -1,4 +1,4 @@
-//! Building, iterating, patching and damaging batches.
+//! Tests of building, iterating, patching and damaging batches.
 
 use std::ops::ControlFlow;
 
@@ -133,7 +133,7 @@ fn walks_more_records_than_a_block() {
     }
 }
 
-/// Decodes our bytes with kafka-protocol, which loses repeated header names, so those are left out.
+/// Decodes our bytes with kafka-protocol. Repeated header names are left out, because kafka-protocol loses them.
 #[test]
 fn kafka_protocol_decodes_our_batches() {
     let mut records = sample(300);
@@ -255,8 +255,8 @@ fn crc_detects_every_changed_byte() {
             let mut damaged = wire.clone();
             damaged[at] ^= ((seed >> 33) as u8).max(1);
             for batch in batches(Bytes::from(damaged)).map_while(Result::ok) {
-                // Base offset, length, leader epoch and magic are not covered by the checksum. A shorter length is
-                // detected, a longer one makes a truncated tail.
+                // The checksum does not cover the base offset, the length, the leader epoch and the magic. A shorter
+                // length is detected; a longer length leads to a truncated tail.
                 let outside = at < 8 || (12..16).contains(&at);
                 assert_eq!(batch.check_crc().is_ok(), outside, "byte {at}");
                 let codec_known = Codec::from_attributes(batch.header.attributes) == Ok(Codec::None);
@@ -311,7 +311,7 @@ fn rejects_invalid_lengths_magic_and_offsets() {
 #[test]
 fn aborted_transactions_filter_tracks_batches() {
     let aborted = |producer_id, first_offset| AbortedTransaction { producer_id, first_offset };
-    // Unsorted, as some brokers send it.
+    // The list is not sorted, as from some brokers other than Apache Kafka.
     let mut filter = AbortedTransactions::new([aborted(1, 50), aborted(2, 10), aborted(1, 20)]);
     assert!(!filter.is_aborted(1, 5));
     assert!(filter.is_aborted(2, 15) && filter.is_aborted(2, 15));
@@ -335,10 +335,11 @@ fn end_markers_match_broker_bytes() {
         assert!(header.is_control() && header.is_transactional());
         assert_eq!((header.base_sequence, header.record_count, header.last_offset_delta), (-1, 1, 0));
         assert_eq!((header.base_timestamp, header.max_timestamp), (1_700_000_000_000, 1_700_000_000_000));
-        // As in a Kafka log: length 16, no attributes, deltas 0, a key of 4 bytes, a value of 6, no headers.
+        // The bytes are the same as in a Kafka log: length 16, no attributes, deltas 0, a key of 4 bytes, a value of 6
+        // bytes, no headers.
         assert_eq!(&bytes[61..], [0x20, 0, 0, 0, 8, 0, 0, 0, kind, 12, 0, 0, 1, 2, 3, 4, 0]);
         assert_eq!(EndMarker::read(&batch), Some(marker));
-        // Not a marker: a data batch, and another type of control record.
+        // `read` rejects a batch that is no marker: a data batch, and a control record of another type.
         for (at, byte) in [(22, 0x10), (69, 2)] {
             let mut other = bytes.clone();
             other[at] = byte;

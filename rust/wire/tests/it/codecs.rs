@@ -1,8 +1,9 @@
-//! Data compressed by other implementations (Python's gzip, lz4, zstandard and cramjam), intact and damaged.
+//! Tests with data that other implementations compressed (Python's gzip, lz4, zstandard and cramjam), both intact and
+//! damaged.
 
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor};
 
-/// One case per line: name, codec, input, hex.
+/// One case per line, with the name, the codec, the input and the compressed bytes as hex.
 const FOREIGN: &str = include_str!("codecs_foreign.txt");
 
 fn plain(size: &str) -> Vec<u8> {
@@ -56,11 +57,11 @@ fn verifies_lz4_checksums() {
         let error = Decompressor::new().decompress(Codec::Lz4, &damaged, &mut Vec::new(), 1 << 20).unwrap_err();
         error.to_string()
     };
-    // Magic 4, flags 1, block size 1, content size 8, header checksum 1, block length 4.
+    // Sizes of the frame's fields: magic 4, flags 1, block size 1, content size 8, header checksum 1, block length 4.
     assert!(refusal(14).contains("checksum of the frame's header"), "{}", refusal(14));
     assert!(refusal(25).contains("checksum of a block"), "{}", refusal(25));
     assert!(refusal(case.compressed.len() - 1).contains("checksum of the content"));
-    // A different content size, with a corrected header checksum.
+    // Change the content size and correct the header checksum.
     let mut damaged = case.compressed.clone();
     damaged[6] ^= 1;
     damaged[14] = (twox_hash::XxHash32::oneshot(0, &damaged[4..14]) >> 8) as u8;
@@ -91,7 +92,7 @@ fn truncated_foreign_data_terminates() {
         let mut out = Vec::new();
         for len in 0..compressed.len() {
             out.clear();
-            // A prefix that ends with a frame, a member or a block is complete.
+            // Decompression may succeed for a prefix that ends with a frame, a member or a block.
             if decompressor.decompress(codec, &compressed[..len], &mut out, plain.len()).is_ok() {
                 assert!(plain.starts_with(&out), "{name} cut at {len}");
             }

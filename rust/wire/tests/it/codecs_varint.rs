@@ -1,9 +1,9 @@
-//! Varints of all four kinds: round trips, truncation, and arbitrary bytes.
+//! Tests of all four kinds of varints: round trips, truncation, and arbitrary bytes.
 
 use proptest::prelude::*;
 use samsarrow_wire::varint::*;
 
-/// Returns the value and its length in bytes.
+/// Returns the decoded number and its length in bytes.
 fn read(kind: &str, input: &[u8]) -> Result<(i128, usize), VarintError> {
     Ok(match kind {
         "varint" => read_varint(input).map(|(value, len)| (value.into(), len))?,

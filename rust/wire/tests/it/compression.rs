@@ -1,4 +1,4 @@
-//! Codecs: round trips, foreign framings, limits and damage.
+//! Tests of the codecs: round trips, foreign framings, limits and damage.
 
 use proptest::prelude::*;
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
@@ -71,7 +71,7 @@ fn rejects_truncated_data() {
     for codec in REAL {
         let compressed = compress(codec, None, &text(70_000));
         for len in 1..compressed.len() {
-            // Snappy's framing may end after any block.
+            // Data in snappy's framing may end after any block, so a prefix can be valid.
             match decompress(codec, &compressed[..len], 100_000) {
                 Err(CompressionError::Corrupt { .. }) => {}
                 Ok(out) if codec == Codec::Snappy => assert!(text(70_000).starts_with(&out)),
@@ -114,7 +114,7 @@ fn decompresses_concatenated_frames() {
 fn decompresses_raw_snappy() {
     let raw = snap::raw::Encoder::new().compress_vec(&text(5000)).unwrap();
     assert_eq!(decompress(Codec::Snappy, &raw, 5000).unwrap(), text(5000));
-    // A block that claims 4 GiB.
+    // A block whose length field says 4 GiB.
     let claim = [b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01".as_slice(), &[0xff; 4], &[0; 20]].concat();
     assert!(matches!(decompress(Codec::Snappy, &claim, 1 << 30), Err(CompressionError::Corrupt { .. })));
     assert!(matches!(
@@ -125,9 +125,10 @@ fn decompresses_raw_snappy() {
 
 #[test]
 fn decompresses_linked_lz4_blocks() {
-    // Version 1, linked blocks of 64 KiB; the second one repeats twelve bytes of the first.
+    // A frame of version 1 with linked blocks of 64 KiB. The second block repeats twelve bytes of the first.
     let stored = b"abcdefghijklmnop";
-    // Token: no literals, a match of 4 + 8 bytes at distance 16; then five literals, as lz4 requires at the end.
+    // Token for no literals and a match of 4 + 8 bytes at distance 16, then five literals, because lz4 requires
+    // literals at the end.
     let linked = [0x08, 16, 0, 0x50, b'v', b'w', b'x', b'y', b'z'];
     let mut frame = vec![0x04, 0x22, 0x4d, 0x18, 0x40, 0x40];
     frame.push((twox_hash::XxHash32::oneshot(0, &[0x40, 0x40]) >> 8) as u8);
@@ -180,7 +181,7 @@ fn max_ratio_is_exact_and_ignores_small_output() {
         let error = within(codec, &input, limits(enough - 1, 0)).unwrap_err();
         assert_eq!(error, CompressionError::Ratio { codec, input: input.len(), cap, ratio: enough - 1 }, "{codec:?}");
         assert_eq!(error.option(), Some("max.decompressed.ratio"), "{error}");
-        // An output up to `small` is allowed for any input; a ratio of 0 disables the limit.
+        // An output of up to `small` bytes is allowed for any input, and a ratio of 0 disables the limit.
         assert_eq!(within(codec, &input, limits(1, len)).unwrap(), len, "{codec:?}");
         assert_eq!(
             within(codec, &input, limits(1, len - 1)).unwrap_err(),
@@ -198,7 +199,7 @@ fn max_ratio_applies_to_raw_snappy_and_concatenated_frames() {
     let raw = snap::raw::Encoder::new().compress_vec(&vec![0; 300_000]).unwrap();
     let limits = Limits { max_bytes: 1 << 20, max_ratio: 5, small: 10_000 };
     assert!(matches!(within(Codec::Snappy, &raw, limits), Err(CompressionError::Ratio { ratio: 5, .. })));
-    // Each frame alone would be small.
+    // Each frame alone would be within the limits.
     for codec in [Codec::Gzip, Codec::Lz4, Codec::Zstd] {
         let frames = zeros(codec, 9000).repeat(20);
         let error = within(codec, &frames, limits).unwrap_err();
@@ -212,7 +213,7 @@ fn default_limits_accept_zeros_and_reject_bombs() {
         let input = zeros(codec, Limits::SMALL);
         assert_eq!(within(codec, &input, Limits::default()).unwrap(), Limits::SMALL, "{codec:?}");
     }
-    // Ratios that are possible with codecs other than zstd are allowed at any size.
+    // Ratios that codecs other than zstd can reach are allowed at any size.
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let len = Limits::SMALL + (1 << 20);
         assert_eq!(within(codec, &zeros(codec, len), Limits::default()).unwrap(), len, "{codec:?}");

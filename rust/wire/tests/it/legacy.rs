@@ -1,4 +1,4 @@
-//! Messages of formats v0 and v1.
+//! Tests of messages of formats v0 and v1.
 
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -157,7 +157,7 @@ fn value(text: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn offsets_in_wrappers_are_absolute_in_v0_and_relative_in_v1() {
-    // With gaps, as left by compaction.
+    // The offsets have gaps, as after compaction.
     let v0 = [message(0, 10, 0, 0, None, Some(b"a")), message(0, 15, 0, 0, Some(b"k"), None)].concat();
     let (set, rows) = read(&wrapper(0, 15, Codec::Snappy, 0, &v0), true).unwrap();
     assert_eq!(rows, [(10, -1, None, value("a")), (15, -1, value("k"), None)]);
@@ -166,7 +166,7 @@ fn offsets_in_wrappers_are_absolute_in_v0_and_relative_in_v1() {
     let (set, rows) = read(&wrapper(1, 103, Codec::Gzip, 7, &v1), true).unwrap();
     assert_eq!(rows, [(100, 7, None, value("a")), (103, -1, value(""), value(""))]);
     assert_eq!((set.header.base_offset, set.header.max_timestamp), (100, 7));
-    // Left at 0 by old producers: only the offsets inside are valid.
+    // Old producers left the wrapper's offset at 0. Only the offsets inside are then valid.
     for (magic, inner) in [(0, &v0), (1, &v1)] {
         let (_, rows) = read(&wrapper(magic, 0, Codec::Gzip, 7, inner), true).unwrap();
         assert_eq!(rows[1].0, if magic == 0 { 15 } else { 3 });
@@ -203,7 +203,7 @@ fn rejects_invalid_wrapper_contents() {
     let mut short = plain.clone();
     short[8..12].copy_from_slice(&13i32.to_be_bytes());
     assert_eq!(rule(&wrapper(1, 5, Codec::Gzip, 7, &[plain.clone(), short].concat())), malformed("length"));
-    // A truncated message ends the set, as in the Java client.
+    // A truncated message ends the set without an error, as in the Java client.
     let cut = [&plain[..], &plain[..30]].concat();
     assert_eq!(read(&wrapper(1, 5, Codec::Gzip, 7, &cut), true).unwrap().1, [(5, 7, None, value("a"))]);
 }
@@ -247,8 +247,8 @@ fn inner_checksums_are_verified_on_request() {
     }
 }
 
-/// Brokers reject it, but the Java client reads it: the offset is computed from the wrapper, the timestamp is that of
-/// the message.
+/// Brokers reject such a wrapper, but the Java client reads it: it computes the offsets from the wrapper and uses the
+/// timestamp of each message.
 #[test]
 fn formats_inside_may_differ_from_the_wrapper() {
     let inner = [message(0, 0, 0, 0, None, Some(b"a")), message(1, 1, 0, 8, None, Some(b"b"))].concat();
@@ -286,7 +286,7 @@ fn compression_bomb_stops_at_max_ratio() {
     }
 }
 
-/// Each level would multiply the expansion of the previous one: only one level is allowed.
+/// Each level of wrappers would multiply the expansion of the previous level, so only one level is allowed.
 #[test]
 fn rejects_nested_wrappers() {
     for magic in [0, 1] {
@@ -296,7 +296,7 @@ fn rejects_nested_wrappers() {
     }
 }
 
-/// After the maximum offset a reader could never advance.
+/// A reader could never advance past the maximum offset.
 #[test]
 fn rejects_maximum_offset() {
     for magic in [0, 1] {
@@ -306,14 +306,14 @@ fn rejects_maximum_offset() {
         let before = message(magic, i64::MAX - 1, 0, 7, None, Some(b"v"));
         let first = &all(&before)[0];
         assert_eq!(first.header.next_offset(), i64::MAX);
-        // It is not accepted after another message either.
+        // The message is not accepted after another message either.
         let both = [before.clone(), message(magic, i64::MAX, 0, 7, None, Some(b"v"))].concat();
         let (set, end) = MessageSet::read_run(first, &both, usize::MAX, usize::MAX, true).unwrap();
         assert_eq!((set.header.record_count, end), (1, before.len()));
     }
 }
 
-/// The checksum in the header of lz4 frames: nonstandard in v0, standard in v1.
+/// The header of lz4 frames has a nonstandard checksum in v0 and the standard checksum in v1.
 #[test]
 fn lz4_frames_have_the_checksum_of_their_format() {
     let build = |magic| {
@@ -325,7 +325,8 @@ fn lz4_frames_have_the_checksum_of_their_format() {
     let (frame0, frame1) = (&v0[26..], &v1[34..]);
     assert_eq!(frame0[..6], frame1[..6]);
     assert_ne!(frame0[6], frame1[6]);
-    // Known values of xxHash32 over the two bytes, and over the four bytes before them, too.
+    // In v1 the checksum after the two descriptor bytes is 0x82, a byte of their xxHash32. In v0 it also covers the
+    // four bytes before them.
     assert_eq!((frame0[4..7].to_vec(), frame1[6]), (vec![0x60, 0x40, frame0[6]], 0x82));
     let swap = |wire: &[u8], at: usize, checksum: u8| {
         let mut wire = wire.to_vec();

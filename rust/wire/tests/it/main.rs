@@ -1,5 +1,5 @@
-//! Integration tests of record batches, codecs and segments. One test binary: each additional one would link the whole
-//! crate again.
+//! Integration tests of record batches, codecs and segments. They form one test binary, because each additional binary
+//! would link the whole crate again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod batch;

@@ -1,4 +1,4 @@
-//! Varints, CRC-32C and murmur2 against the values of other clients' test suites.
+//! Tests of varints, CRC-32C and murmur2 with expected results from other clients' test suites.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn cases(file: &str) -> Option<Value> {
     Some(serde_json::from_str(&text).unwrap())
 }
 
-/// Returns an empty value for null: librdkafka hashes a null key like this.
+/// Returns empty bytes for null, because librdkafka hashes a null key like an empty key.
 fn unhex(value: &Value) -> Vec<u8> {
     let text = value.as_str().unwrap_or_default();
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
@@ -101,7 +101,7 @@ fn hashes_match_other_clients() {
     println!("{} hashes, {} partitions", hashes.len(), partitions.len());
 }
 
-/// Computes the checksum bit by bit: slow, but obviously correct.
+/// Computes the checksum bit by bit, which is slow but obviously correct.
 fn crc32c_by_the_book(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(crc & 1)))

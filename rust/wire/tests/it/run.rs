@@ -1,10 +1,10 @@
-//! Equality of records appended in runs and one by one.
+//! Tests that records appended in runs are encoded to the same bytes as records appended one by one.
 use proptest::prelude::*;
 use samsarrow_wire::ShortBytes;
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions, EqualLengthRows, PlainRecord, PlainRows};
 use samsarrow_wire::compression::{Codec, Compressor};
 
-/// Columns in Arrow's layout: concatenated bytes and their end offsets.
+/// A column in Arrow's layout, with concatenated bytes and the end offset of each element.
 #[derive(Debug, Default)]
 struct Column {
     bytes: Vec<u8>,
@@ -62,7 +62,8 @@ impl PlainRows for Rows {
     }
 }
 
-/// A run of similar records: count, lengths of key and value, first timestamp and its increment.
+/// A run of similar records: number of records, length of the key and of the value, first timestamp, and increment of
+/// the timestamp.
 type Stretch = (usize, Option<usize>, Option<usize>, i64, i64);
 
 fn rows(stretches: &[Stretch]) -> Rows {
@@ -111,10 +112,10 @@ fn len(max_rows: usize) -> impl Strategy<Value = Option<usize>> {
 
 fn stretch() -> impl Strategy<Value = Stretch> {
     let count = prop_oneof![1..6usize, 50..80usize, 100..400usize];
-    // The smallest numbers of two, three and four bytes, and beyond.
+    // Includes the smallest numbers whose varints have two, three and four bytes, and larger numbers.
     let first = prop_oneof![Just(0), 50..70i64, -70..-50i64, 8100..8200i64, 1_048_000..1_048_600i64, any::<i64>()];
     let step = prop_oneof![Just(0), Just(1), -1..100i64];
-    // Lengths for records whose length has two bytes, and a few with three.
+    // Lengths for records whose length field has two bytes, and in a few cases three.
     let value = prop_oneof![9 => len(320), 1 => (8100..8200usize).prop_map(Some)];
     (count, len(130), value, first, step)
 }
@@ -142,7 +143,7 @@ proptest! {
 
 #[test]
 fn offsets_of_every_width_equal_single_appends() {
-    // Three bytes from 8,192 on, four from 1,048,576 on.
+    // Offset deltas have three bytes from 8,192 on, and four bytes from 1,048,576 on.
     for (count, key, value) in [(1_048_700, None, Some(4)), (8300, Some(4), Some(5)), (8300, None, Some(0))] {
         let rows = rows(&[(count, key, value, 1_700_000_000_000, 1)]);
         assert!(in_runs(&rows, usize::MAX) == one_by_one(&rows, usize::MAX));

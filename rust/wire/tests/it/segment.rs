@@ -1,4 +1,4 @@
-//! Splitting, dumping and damaging segments.
+//! Tests of splitting, dumping and damaging segments.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, L
 use samsarrow_wire::segment::index::{Index, IndexKind};
 use samsarrow_wire::segment::{Run, Segment, SegmentErrorKind, Source, Tail, WINDOW};
 
-/// A source that copies, like a file, and records the size of the largest read.
+/// A source that copies its bytes, like a file, and records the size of the largest read.
 #[derive(Debug)]
 struct Copied {
     bytes: Bytes,

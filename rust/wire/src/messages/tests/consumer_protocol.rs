@@ -1,4 +1,4 @@
-//! Subscriptions in JoinGroup and assignments in SyncGroup.
+//! Tests of subscriptions in JoinGroup and assignments in SyncGroup.
 
 use kafka_protocol::messages as theirs;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn of_parts(parts: &[&[u8]]) -> Result<ConsumerProtocolSubscription, DecodeError
 
 #[test]
 fn kafka_protocol_agrees_on_consumer_protocol() {
-    // They belong to no API; the key only labels failures.
+    // Subscriptions and assignments are no messages of an API; the API key only labels failures.
     type Subscription = ConsumerProtocolSubscription;
     type Assignment = ConsumerProtocolAssignment;
     assert_eq!(agree::<Subscription, theirs::ConsumerProtocolSubscription>(ApiKey::JoinGroup, 99, 3), 4);
@@ -49,7 +49,7 @@ fn decodes_every_subscription_version() {
     assert_eq!(of_parts(&[b"\0\x01", V0, OWNED]).as_ref(), Ok(&v1));
     let v0 = ConsumerProtocolSubscription { owned_partitions: Vec::new(), ..v1 };
     assert_eq!(of_parts(&[b"\0\0", V0]).as_ref(), Ok(&v0));
-    // Some clients write version 1 and send version 0.
+    // Some clients write version 1 but send the fields of version 0.
     assert_eq!(of_parts(&[b"\0\x01", V0]).as_ref(), Ok(&v0));
     assert!(of_parts(&[b"\0\x02", V0]).is_err() && of_parts(&[b"\0\x01", V0, b"\0"]).is_err());
 }

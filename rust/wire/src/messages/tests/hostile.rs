@@ -1,4 +1,5 @@
-//! Invalid bytes: decoding returns an error or another message, never panics, and uses no more memory than the limit.
+//! Tests with invalid bytes: decoding must return an error or another message, must not panic, and must not use more
+//! memory than the limit.
 
 use super::*;
 use crate::messages::find_coordinator::Coordinator;
@@ -30,7 +31,7 @@ fn rejects_truncated_messages() {
     assert!(check.0 > 50_000, "only {} prefixes", check.0);
 }
 
-/// A mutated message may still be valid; then it must be encodable.
+/// A mutated message may still be valid. It must then be encodable.
 #[test]
 fn single_byte_mutations_are_errors_or_valid() {
     struct Mutations {
@@ -79,13 +80,14 @@ fn rejects_count_beyond_remaining_bytes() {
     let text = Bytes::from_static(b"\x7f\xff");
     let error = HeartbeatRequest::from_bytes_exact(0, &text).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Truncated { needed: 0x7fff, left: 0 });
-    // An empty group id, generation, member id, instance id, and then `count` tagged fields.
+    // An empty group id, a generation, an empty member id, a null instance id, and the number of tagged fields.
     let tags = Bytes::from_static(b"\x01\0\0\0\0\x01\0\xff\xff\xff\xff\x0f");
     let error = HeartbeatRequest::from_bytes_exact(4, &tags).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: 0xffff_ffff, left: 0 });
 }
 
-/// A key is one byte on the wire and 24 in memory: a valid count must not turn a small frame into a large message.
+/// A key has one byte on the wire and 24 in memory, so even a valid count could turn a small frame into a large
+/// message. The memory limit must prevent this.
 #[test]
 fn memory_is_bounded_by_frame_length() {
     let request =
@@ -95,7 +97,7 @@ fn memory_is_bounded_by_frame_length() {
     let many = request(1_000_000).bytes(4);
     let error = FindCoordinatorRequest::from_bytes_exact(4, &many).unwrap_err();
     assert!(matches!(error.kind, DecodeErrorKind::Memory { .. }), "{error}");
-    // The same number of real keys is accepted.
+    // The same number of keys with realistic contents is accepted.
     let key = Coordinator { key: "a group".into(), host: "broker-1.example.com".into(), ..Default::default() };
     let response = FindCoordinatorResponse { coordinators: vec![key; 100_000], ..Default::default() };
     assert_eq!(FindCoordinatorResponse::from_bytes_exact(4, &response.bytes(4)), Ok(response));
@@ -116,7 +118,7 @@ fn varints_have_32_bits() {
 fn a_tagged_field_must_fill_its_bytes() {
     let response = ApiVersionsResponse { finalized_features_epoch: 3, ..Default::default() };
     let mut bytes = response.bytes(3).to_vec();
-    // ... one tagged field: tag 1, 8 bytes.
+    // The bytes end with one tagged field, whose tag is 1 and whose length is 8.
     let length = bytes.len() - 9;
     assert_eq!(bytes[length - 2..=length], [1, 1, 8]);
     bytes[length] = 9;

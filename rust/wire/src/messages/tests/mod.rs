@@ -1,4 +1,5 @@
-//! Tests of all messages in all versions: round trips, hostile bytes, bytes of other clients, and an independent codec.
+//! Tests of all messages in all versions: round trips, hostile bytes, bytes from other clients, and comparison with an
+//! independent codec.
 
 mod conformance;
 mod consumer_protocol;
@@ -26,7 +27,7 @@ trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
         out.freeze()
     }
 
-    /// Decodes a message, which must consume all bytes.
+    /// Decodes a message. Fails if bytes remain after it.
     fn from_bytes_exact(version: i16, bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes.clone());
         let message = Self::decode(version, &mut input)?;
@@ -43,7 +44,7 @@ enum Kind {
     Response,
 }
 
-/// A check that applies to one message type.
+/// A check that is run on one message type in a range of versions.
 trait Check {
     fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, flexible: i16, versions: RangeInclusive<i16>);
 }

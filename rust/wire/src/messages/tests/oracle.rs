@@ -1,12 +1,12 @@
-//! Comparison with the kafka-protocol crate: it decodes our bytes and encodes the same bytes.
+//! Comparison with the kafka-protocol crate, which must decode our bytes and encode the same bytes again.
 
 use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 
 use super::*;
 
-/// Decodes with their decoder and encodes with their encoder: the result must equal our bytes. Returns the number of
-/// versions.
+/// Decodes our bytes with kafka-protocol and encodes the message with it again. The result must equal our bytes.
+/// Returns the number of versions.
 pub(super) fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable + Debug>(
     api: ApiKey,
     flexible: i16,
@@ -20,8 +20,8 @@ pub(super) fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable +
             let mut input = bytes.clone();
             let read = Theirs::decode(&mut input, version).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(input.is_empty(), "{what}: {} bytes are left", input.len());
-            // Their decoder would keep a tag that it does not know and encode it again: only the tag made up by us may
-            // be unknown.
+            // kafka-protocol keeps an unknown tag and encodes it again, which would hide a wrong tag. Therefore only
+            // the tag 90, which the tests add on purpose, may be unknown to it.
             for unknown in format!("{read:?}").split("unknown_tagged_fields: {").skip(1) {
                 assert!(unknown.starts_with('}') || unknown.starts_with("90: "), "{what}: {read:?}");
             }

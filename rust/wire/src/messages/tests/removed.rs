@@ -77,7 +77,7 @@ fn fetch_0_to_3() {
     }
 }
 
-/// The oracle has version 1 only; version 2 is newer.
+/// kafka-protocol supports only version 1; version 0 was removed and version 2 is newer.
 #[test]
 fn write_txn_markers_0_and_2() {
     use write_txn_markers::*;
@@ -101,11 +101,11 @@ fn write_txn_markers_0_and_2() {
     check(2, &request(2), &[b"\x02", &producer[..], rest].concat());
 }
 
-/// Kafka's own brokers never send null here; librdkafka's mock broker does, with an error.
+/// Kafka's own brokers never send null here, but librdkafka's mock broker sends null together with an error.
 #[test]
 fn null_in_error_responses_is_empty() {
     let mut frame = BytesMut::from(&b"\0\x1b\xff\xff\xff\xff"[..]);
-    // Protocol name, leader, member id, no members.
+    // Null protocol name, leader and member id, and no members.
     frame.extend_from_slice(b"\xff\xff\xff\xff\xff\xff\0\0\0\0");
     let join = JoinGroupResponse::from_bytes_exact(0, &frame.clone().freeze()).unwrap();
     assert_eq!((join.error_code, join.generation_id, &*join.leader, &*join.member_id), (27, -1, "", ""));
@@ -119,7 +119,7 @@ fn null_in_error_responses_is_empty() {
     assert!(SyncGroupResponse::from_bytes_exact(0, &Bytes::from_static(b"\0\0\xff\xff\xff\xff")).is_err());
 }
 
-/// A member without an assignment, as Kafka 3.7 describes it.
+/// Tests a member without an assignment, for which Kafka 3.7 sends null.
 #[test]
 fn accepts_null_assignment() {
     use consumer_group_describe::*;
@@ -127,8 +127,8 @@ fn accepts_null_assignment() {
     let group = DescribedGroup { group_id: "g".into(), members: vec![member], ..Default::default() };
     let response = ConsumerGroupDescribeResponse { groups: vec![group], ..Default::default() };
     let bytes = response.bytes(0);
-    // An empty array for both assignments, and their tagged fields: the last fields of the member before its own tagged
-    // fields.
+    // Find the two empty assignments, each an empty array and its tagged fields. They are the last fields of the member
+    // before the member's own tagged fields.
     let at = bytes.windows(5).position(|w| w == [1, 0, 1, 0, 0]).unwrap();
     let mut null = BytesMut::from(&bytes[..]);
     (null[at], null[at + 2]) = (0, 0);

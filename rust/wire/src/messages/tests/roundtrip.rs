@@ -1,4 +1,4 @@
-//! Round trips through the wire format and JSON.
+//! Tests of round trips through the wire format and JSON.
 
 use super::*;
 use crate::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -28,7 +28,7 @@ proptest! {
     }
 }
 
-/// A default must be encodable in all versions: callers build requests before they know the version.
+/// A default must be encodable in all versions, because callers build requests before they know the version.
 #[test]
 fn defaults_are_encodable_in_all_versions() {
     struct Defaults(usize, usize);
@@ -45,7 +45,7 @@ fn defaults_are_encodable_in_all_versions() {
                         );
                         self.0 += 1;
                     }
-                    // Null, which old versions do not allow.
+                    // Some defaults are null, which old versions do not allow.
                     Err(EncodeError::Null { .. }) => self.1 += 1,
                     Err(error) => panic!("{api:?} {kind:?} v{version}: {error}"),
                 }
@@ -72,7 +72,7 @@ fn rejects_value_of_field_absent_in_version() {
         assert_eq!(encode(commit(5), version), Err(EncodeError::FieldAbsent { field, version }));
         assert_eq!(encode(commit(-1), version), Ok(()));
     }
-    // member_id is ignorable: version 0 omits it.
+    // member_id is ignorable, so version 0 omits it.
     assert_eq!(encode(OffsetCommitRequest { member_id: "m".into(), ..Default::default() }, 0), Ok(()));
 }
 
@@ -119,8 +119,8 @@ fn unknown_tagged_fields_are_preserved_in_order() {
     let request = HeartbeatRequest { unknown_tagged_fields: tags.clone(), ..Default::default() };
     let bytes = request.bytes(4);
     assert_eq!(HeartbeatRequest::from_bytes_exact(4, &bytes).unwrap().unknown_tagged_fields, tags);
-    // An empty group id, generation, empty member id, null instance id; two tagged fields: 7 with five bytes, 300 with
-    // none.
+    // An empty group id, a generation, an empty member id, a null instance id, and two tagged fields: tag 7 with five
+    // bytes, and tag 300 with none.
     assert_eq!(&bytes[..], b"\x01\0\0\0\0\x01\0\x02\x07\x05seven\xac\x02\0");
 }
 

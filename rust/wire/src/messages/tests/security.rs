@@ -1,4 +1,5 @@
-//! Byte-exact tests of v0 of ACL and token APIs, which no other oracle covers; and redaction of secrets.
+//! Byte-exact tests of v0 of the ACL and token APIs, which no other oracle covers, and tests of the redaction of
+//! secrets.
 
 use super::*;
 use crate::messages::{
@@ -11,7 +12,7 @@ fn check<M: Tested>(message: &M, bytes: &[u8]) {
     assert_eq!(M::from_bytes_exact(0, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message));
 }
 
-/// Version 0 has literal patterns only.
+/// Version 0 supports only literal patterns.
 #[test]
 fn acls_0_have_no_pattern_type() {
     use describe_acls::*;
@@ -148,7 +149,7 @@ fn debug_output_redacts_secrets() {
         format!("{:?}", ExpireDelegationTokenRequest { hmac: hidden(), ..Default::default() }),
     ] {
         assert!(text.contains("[hidden]") && !text.contains("hunter2"), "{text}");
-        // Not as a list of byte values either.
+        // The secret must not appear as a list of byte values either.
         assert!(!text.contains("104, 117"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Dump of an index, entry by entry, with verification against the log.
+//! Dump of an index, which also verifies the entries against the log.
 use std::time::Instant;
 
 use super::records::{BatchReader, max_timestamp};
@@ -12,9 +12,9 @@ use crate::segment::{LENGTH_END, Source, UP_TO_MAGIC};
 #[derive(Debug, Clone)]
 pub struct IndexDumpOptions {
     pub format: Format,
-    /// Only report problems, do not print entries.
+    /// Only report problems, without printing the entries.
     pub verify_only: bool,
-    /// Limits on the expansion of batches.
+    /// Limits on the size of decompressed batches.
     pub limits: Limits,
 }
 
@@ -22,23 +22,23 @@ pub struct IndexDumpOptions {
 #[derive(Debug)]
 pub struct IndexDump {
     index: Index,
-    /// The log of the segment; `None` for a transaction index, which is not verified against it.
+    /// The log of the segment, or `None` for a transaction index, which is not verified against the log.
     log: Option<Box<dyn Source>>,
-    /// The offset index of the segment, for lookups in the log from a time index.
+    /// The offset index of the segment, to find the batches of a time index in the log.
     offsets: Option<Index>,
     options: IndexDumpOptions,
     next: usize,
     previous: Option<TimeEntry>,
-    /// Position in the log of the batch of the last time entry.
+    /// Position in the log of the batch that the last entry of a time index refers to.
     cursor: u64,
-    /// Position and maximum timestamp of the last batch that was decoded: many entries may refer to the same batch.
+    /// Position and maximum timestamp of the last decoded batch, because many entries may refer to the same batch.
     latest: Option<(u64, i64)>,
     batch_reader: BatchReader,
     findings: Findings,
 }
 
 impl IndexDump {
-    /// Creates a dump of `index`, which belongs to the segment of `log`; a time index also needs the offset index.
+    /// Creates a dump of `index`, whose segment has the log `log`. A time index also needs the offset index.
     pub fn new(
         index: Index,
         log: Option<Box<dyn Source>>,
@@ -95,7 +95,7 @@ impl IndexDump {
         Some(())
     }
 
-    /// Checks that the batch at the entry's position ends with the entry's offset.
+    /// Checks that the entry's offset is the last offset of the batch at the entry's position.
     fn check_offset(&self, entry: OffsetEntry) -> Option<String> {
         let log = self.log.as_deref()?;
         let found = match u64::try_from(entry.position) {
@@ -118,7 +118,8 @@ impl IndexDump {
         }
     }
 
-    /// Checks that the entry's offset is the last of a batch, whose maximum timestamp must be that of the entry.
+    /// Checks that the entry's offset is the last offset of a batch, and that the maximum timestamp of this batch is
+    /// the entry's timestamp.
     fn check_time(&mut self, entry: TimeEntry) -> Option<String> {
         if let Some(previous) = self.previous.filter(|previous| previous.offset > entry.offset) {
             return Some(format!("Index offset: {}, previously indexed offset: {}", entry.offset, previous.offset));
@@ -135,8 +136,9 @@ impl IndexDump {
                 other => break other,
             }
         };
-        // Offsets only increase, so no part of the log is scanned twice. An invalid position in the offset index does
-        // not move the cursor, so that later entries are still found.
+        // Entries have increasing offsets, so the search for the next entry can start here and no part of the log is
+        // scanned twice. If the offset index has an invalid position, the cursor stays, so that later entries are still
+        // found.
         if position > start || matches!(found, Ok(Some(_))) {
             self.cursor = position;
         }
@@ -192,7 +194,7 @@ impl Dump for IndexDump {
     }
 }
 
-/// Returns the batch at `position`, if it is complete.
+/// Returns the batch at `position`, or `None` if it is incomplete.
 fn batch_at(log: &dyn Source, position: u64) -> Result<Option<Batch>, String> {
     if position.saturating_add(UP_TO_MAGIC as u64) > log.size() {
         return Ok(None);

@@ -1,11 +1,12 @@
-//! Control records of the KRaft log and of snapshots, as Kafka's JSON.
+//! Control records of the KRaft log and of snapshots, converted to Kafka's JSON.
 use std::fmt::Write;
 
 use super::text::{base64_url, json_string};
 use crate::batch::ControlType;
 use crate::varint::read_unsigned_varint;
 
-/// Returns the label of Kafka's tool and the JSON contents; `None` for other types and for malformed contents.
+/// Returns the label that Kafka's tool prints, and the contents as JSON. Returns `None` for other types and for
+/// malformed contents.
 pub(super) fn describe(kind: ControlType, value: &[u8]) -> Option<(&'static str, String)> {
     let mut input = Input(value);
     let version = input.i16()?;
@@ -64,7 +65,7 @@ fn voters(input: &mut Input<'_>, out: &mut String) -> Option<()> {
         }
         let _ = write!(out, "],\"kRaftVersionFeature\":{{\"minSupportedVersion\":{}", input.i16()?);
         let _ = write!(out, ",\"maxSupportedVersion\":{}}}}}", input.i16()?);
-        // Tagged fields of the feature, then those of the voter.
+        // Skip the tagged fields of the feature, then those of the voter.
         input.tags()?;
         input.tags()?;
     }
@@ -76,7 +77,7 @@ fn put(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = write!(out, ",\"{name}\":{value}");
 }
 
-/// Remaining input; all methods return `None` at its end.
+/// Remaining input. All methods return `None` if the input ends too early.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -108,7 +109,8 @@ impl<'a> Input<'a> {
         usize::try_from(value).ok()
     }
 
-    /// Reads the count of an array, which is encoded plus one. Each element has at least one byte.
+    /// Reads the number of elements of an array, which is encoded as the number plus one. Each element has at least one
+    /// byte.
     fn count(&mut self) -> Option<usize> {
         self.unsigned()?.checked_sub(1).filter(|&count| count <= self.0.len())
     }

@@ -1,4 +1,4 @@
-//! Dump of a `.log` file, by batch and by record.
+//! Dump of a `.log` file, which prints batches and optionally their records.
 use std::time::Instant;
 
 use super::records::{BatchReader, Records};
@@ -17,9 +17,9 @@ pub struct LogDumpOptions {
     pub print_data: bool,
     /// Maximum number of bytes of the file to read.
     pub max_bytes: Option<u64>,
-    /// Limits on the expansion of batches.
+    /// Limits on the size of decompressed batches.
     pub limits: Limits,
-    /// The offset in the name of the file: the first that may be in it.
+    /// The offset in the file name, which is the smallest offset that the file may contain.
     pub base_offset: Option<i64>,
 }
 
@@ -28,9 +28,9 @@ pub struct LogDumpOptions {
 pub struct LogDump {
     segment: Segment,
     options: LogDumpOptions,
-    /// The batches being dumped, and their position in the file.
+    /// The remaining batches of the current run, and the run's position in the file.
     run: Option<(u64, Batches)>,
-    /// The records being dumped, and the position of their batch in the file.
+    /// The remaining records of the current batch, and the batch's position in the file.
     records: Option<(u64, Records)>,
     batch_reader: BatchReader,
     last_offset: Option<i64>,
@@ -57,7 +57,7 @@ impl LogDump {
             if let Some((start, run)) = &mut self.run {
                 match run.next() {
                     Some(Ok(batch)) => return Some((*start + batch.position as u64, batch)),
-                    // A run has complete batches, which were already parsed once.
+                    // An error is not possible here, because `next_run` has already parsed the batches of the run.
                     Some(Err(_)) | None => self.run = None,
                 }
             }
@@ -94,7 +94,7 @@ impl LogDump {
         }
     }
 
-    /// Writes records of the open batch until there are `most` bytes; returns false if there are no more.
+    /// Writes records of the current batch until `out` has `end` bytes. Returns false if the batch has no more records.
     fn records(&mut self, out: &mut String, end: usize) -> bool {
         let Some((position, mut records)) = self.records.take() else { return false };
         while out.len() < end {

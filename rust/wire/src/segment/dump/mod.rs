@@ -11,29 +11,30 @@ use std::time::Duration;
 pub use indexes::{IndexDump, IndexDumpOptions};
 pub use log::{LogDump, LogDumpOptions};
 
-/// Approximate output of one [`Dump::step`] in bytes.
+/// Approximate number of bytes that one [`Dump::step`] writes.
 const STEP_BYTES: usize = 1 << 20;
-/// Approximate maximum duration of a step: little output may need much work, and callers must be able to cancel.
+/// Approximate maximum duration of a step. Even a step that writes little may take long, and callers must be able to
+/// cancel between steps.
 const STEP_TIME: Duration = Duration::from_millis(50);
-/// Maximum number of problems and gaps that are kept: a file can have as many as records.
+/// Maximum number of problems and of gaps that are kept, because a file can have as many of them as records.
 const MAX_KEPT_FINDINGS: usize = 10_000;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Names and values as printed by Kafka's tool.
+    /// Names and values as Kafka's tool prints them.
     #[default]
     Text,
-    /// One JSON object per line, with the same names.
+    /// One JSON object per line, with the names of the text format.
     Json,
 }
 
 /// An incremental dump of a file.
 pub trait Dump: std::fmt::Debug + Send {
-    /// Appends the next lines to `out`; returns false at the end.
+    /// Appends the next lines to `out`. Returns false at the end of the file.
     fn step(&mut self, out: &mut String) -> bool;
 
-    /// Returns the number of bytes of the file that are dumped.
+    /// Returns the number of bytes of the file that have been dumped.
     fn position(&self) -> u64;
 
     /// Returns the size of the file.
@@ -46,22 +47,23 @@ pub trait Dump: std::fmt::Debug + Send {
 /// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Position in the file.
+    /// Position of the problem in the file.
     pub position: u64,
-    /// Offset of the problem.
+    /// Offset of the affected batch, record or index entry.
     pub offset: i64,
     /// Description of the problem.
     pub cause: String,
 }
 
-/// Findings in a file; the first ten thousand of each kind are kept, all are counted.
+/// Findings in a file. All problems and gaps are counted, but only the first ten thousand of each are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Problems.
     pub problems: Vec<Problem>,
     /// Number of problems.
     pub problem_count: usize,
-    /// Pairs of consecutive offsets with a gap between them, as left by compaction. Only known if records are printed.
+    /// Pairs of consecutive offsets with a gap between them, for example after compaction. Gaps are only found if
+    /// records are printed.
     pub gaps: Vec<(i64, i64)>,
     /// Number of gaps.
     pub gap_count: usize,

@@ -1,4 +1,4 @@
-//! Iterator over the records of a batch: a batch may have far more than one step of a dump may write.
+//! Iterator over the records of a batch. A batch may have far more records than one step of a dump may write.
 use bytes::Bytes;
 
 use super::text_output::{self, RecordLine};
@@ -7,10 +7,10 @@ use crate::batch::record::{MIN_RECORD_LEN, read_record};
 use crate::batch::{Batch, BatchErrorKind, BatchHeader, LegacyDecompressor, MessageSet, RecordError, TimestampType};
 use crate::compression::{Codec, Decompressor, Limits};
 
-/// Maximum capacity of a buffer that is kept.
+/// Maximum capacity of a buffer that is kept for reuse.
 const MAX_KEPT: usize = 8 << 20;
 
-/// Decompressors and their buffer, for reuse.
+/// Decompressors and their buffer, which are reused for all batches.
 #[derive(Debug, Default)]
 pub(super) struct BatchReader {
     decompressor: Decompressor,
@@ -19,7 +19,8 @@ pub(super) struct BatchReader {
 }
 
 impl BatchReader {
-    /// Opens the records of `batch`, or the message or messages in an entry of an older format.
+    /// Opens the records of `batch`. For an older format, these are the uncompressed message or the messages in the
+    /// wrapper.
     pub(super) fn open(&mut self, batch: &Batch, limits: Limits) -> Result<Records, BatchErrorKind> {
         let header = batch.header.clone();
         let mut decompressed = std::mem::take(&mut self.buffer);
@@ -46,14 +47,14 @@ impl BatchReader {
             Data::Decompressed(decompressed)
         };
         let records = Records { header, first: 0, data, at: 0, done: 0 };
-        // The batch is too small for so many records.
+        // Check the record count first: the batch may be too small for so many records.
         if records.expected() > records.data.bytes().len() / MIN_RECORD_LEN {
             return Err(RecordError::TooFew { expected: records.header.record_count, actual: 0 }.into());
         }
         Ok(records)
     }
 
-    /// Returns the buffer of `records` for reuse.
+    /// Takes back the buffer of `records` for reuse.
     pub(super) fn close(&mut self, records: Records) {
         if let Data::Decompressed(buffer) = records.data
             && buffer.capacity() <= MAX_KEPT
@@ -63,7 +64,7 @@ impl BatchReader {
     }
 }
 
-/// Returns the maximum timestamp of the records in `batch`, -1 without records.
+/// Returns the maximum timestamp of the records in `batch`, or -1 if it has no records.
 pub(super) fn max_timestamp(
     batch_reader: &mut BatchReader,
     batch: &Batch,
@@ -100,7 +101,7 @@ impl Data {
 #[derive(Debug)]
 pub(super) struct Records {
     pub(super) header: BatchHeader,
-    /// Smallest offset of the messages, as stored: relative in a v1 wrapper.
+    /// Smallest stored offset of the messages, which is relative in a v1 wrapper.
     first: i64,
     data: Data,
     at: usize,
@@ -112,7 +113,7 @@ impl Records {
         usize::try_from(self.header.record_count).unwrap_or(usize::MAX)
     }
 
-    /// Returns the next record, `None` after the last. Do not call again after an error.
+    /// Returns the next record, or `None` after the last record. Must not be called again after an error.
     pub(super) fn next(&mut self, print_data: bool) -> Result<Option<RecordLine<'_>>, BatchErrorKind> {
         if self.header.magic < 2 {
             return Ok(self.next_message(print_data));
@@ -171,7 +172,7 @@ impl Records {
     }
 }
 
-/// Iterates over the messages up to a truncated one.
+/// Iterates over the messages in `data`, up to the first truncated or malformed message.
 fn messages(data: &[u8]) -> impl Iterator<Item = Message> {
     let next = |at: usize| Message::read(data, at).ok().flatten();
     std::iter::successors(next(0), move |message| next(message.end))

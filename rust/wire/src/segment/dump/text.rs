@@ -1,7 +1,7 @@
 //! JSON encoding of bytes and strings.
 use std::fmt::Write;
 
-/// Writes bytes that are UTF-8 as a string, others as an object with base64, so that nothing is lost.
+/// Writes bytes as a JSON string if they are UTF-8, and otherwise as an object with base64, so that no data is lost.
 pub(super) fn json_bytes(out: &mut String, bytes: Option<&[u8]>) {
     match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
         None => out.push_str("null"),
@@ -17,7 +17,7 @@ pub(super) fn json_bytes(out: &mut String, bytes: Option<&[u8]>) {
 pub(super) fn json_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    // Long stretches without characters to escape are common.
+    // Copy everything up to the next special character in one call, because special characters are rare.
     while let Some(at) = rest.find(|c: char| c < ' ' || matches!(c, '"' | '\\' | '\u{7f}' | '\u{2028}' | '\u{2029}')) {
         let (plain, special) = rest.split_at(at);
         out.push_str(plain);
@@ -48,7 +48,7 @@ fn base64(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Encodes an id as Kafka does: URL-safe base64 without padding.
+/// Encodes an id as Kafka does, in URL-safe base64 without padding.
 pub(super) fn base64_url(bytes: &[u8]) -> String {
     let mut out = String::new();
     base64(&mut out, bytes);

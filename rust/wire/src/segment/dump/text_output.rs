@@ -1,4 +1,4 @@
-//! Output lines of a dump. Names are those of Kafka's tool, whose output is grepped and parsed by scripts.
+//! Output lines of a dump. The names are the same as in Kafka's tool, because scripts search and parse its output.
 use std::fmt::Write;
 
 use super::text::{json_bytes, json_string};
@@ -7,7 +7,7 @@ use crate::batch::{BatchHeader, ControlType, Headers, TimestampType};
 use crate::compression::Codec;
 use crate::segment::index::{AbortedEntry, OffsetEntry, TimeEntry};
 
-/// Writes formatted text; writing to a `String` never fails.
+/// Writes formatted text to a `String`, which never fails.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {
         let _ = write!($out, $($arg)*);
@@ -25,13 +25,13 @@ pub(super) struct RecordLine<'a> {
     /// `None` in formats before v2.
     pub(super) sequence: Option<i32>,
     pub(super) headers: Option<Headers<'a>>,
-    /// Validity and value of the checksum of a message, in formats before v2.
+    /// True if the checksum of the message is correct, and the checksum itself; `None` from format v2 on.
     pub(super) legacy_crc: Option<(bool, u32)>,
     pub(super) control: bool,
     pub(super) print_data: bool,
 }
 
-/// Returns the sequence number of the record at `delta`, which wraps around to 0.
+/// Returns the sequence number of the record at `delta`. Sequence numbers wrap around to 0.
 pub(super) fn sequence(header: &BatchHeader, delta: i32) -> i32 {
     if header.base_sequence < 0 {
         return -1;
@@ -203,15 +203,15 @@ fn json_record(out: &mut String, record: &RecordLine<'_>) {
     out.push_str("}\n");
 }
 
-/// Contents of a control record besides its type.
+/// Contents of a control record other than its type.
 enum Contents {
     /// The epoch of the coordinator that ended the transaction.
     Epoch(i32),
-    /// The label of Kafka's tool, and the JSON.
+    /// The label that Kafka's tool prints, and the contents as JSON.
     KRaft(&'static str, String),
 }
 
-/// Returns the type of a control record, its id, and its contents unless they are malformed.
+/// Returns the type of a control record, the numeric id of the type, and the contents, or `None` if they are malformed.
 fn control(record: &RecordLine<'_>) -> (ControlType, i16, Option<Contents>) {
     let key = record.key.unwrap_or_default();
     let id = match key {
@@ -267,7 +267,7 @@ pub(super) fn aborted_entry(format: Format, out: &mut String, entry: AbortedEntr
     }
 }
 
-/// Writes a problem as a line of JSON. In the text format problems are reported separately.
+/// Writes a problem as a line of JSON. Writes nothing in the text format, in which problems are reported separately.
 pub(super) fn problem(format: Format, out: &mut String, problem: &Problem) {
     if format == Format::Json {
         put!(out, "{{\"type\":\"problem\",\"position\":{},\"offset\":{},\"cause\":", problem.position, problem.offset);
