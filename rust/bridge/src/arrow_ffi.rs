@@ -1,5 +1,5 @@
-//! Import and export of Arrow data by the Arrow C data interface in PyCapsules. The only file of this crate with
-//! `unsafe` code.
+//! Import and export of Arrow data through the Arrow C data interface in PyCapsules. This is the only file of this
+//! crate with `unsafe` code.
 #![allow(unsafe_code, reason = "the Arrow C data interface is made of raw structs")]
 
 use std::ffi::CStr;
@@ -26,7 +26,7 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// Returns a `pyarrow.RecordBatch` that shares the memory and has the schema's metadata.
+/// Returns a `pyarrow.RecordBatch` that shares the memory of `batch` and has the metadata of its schema.
 pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let _guard = interpreter_guard::acquire(py);
@@ -36,20 +36,21 @@ pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'
     let data = StructArray::from(batch.clone()).into_data();
     let array = FFI_ArrowArray::new(&data);
     let schema = FFI_ArrowSchema::try_from(batch.schema_ref().as_ref()).map_err(import_error)?;
-    // The importer moves the structs out and marks them released; the capsules free the rest.
+    // The importer moves the structs out of the capsules and marks them as released; otherwise the capsules free them.
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
     let array = PyCapsule::new_with_value(py, array, ARRAY)?;
     import.bind(py).call1((schema, array))
 }
 
-/// Batches of any object that supports the Arrow PyCapsule interface: a record batch, a table, a reader, a data frame.
+/// Batches of any object that supports the Arrow PyCapsule interface, such as a record batch, a table, a reader or a
+/// data frame.
 pub enum Input {
     /// One batch.
     Batch(RecordBatch),
     /// Several batches, imported one at a time.
     Stream(Stream),
-    /// A `pyarrow.RecordBatchReader`, read through Python. A stream of the C interface would reduce its exceptions to
-    /// text.
+    /// A `pyarrow.RecordBatchReader`, which is read through Python, because a stream of the C interface would reduce
+    /// its exceptions to text.
     Reader(Py<PyAny>),
 }
 
@@ -80,8 +81,8 @@ impl Stream {
     }
 }
 
-/// Returns the columns of a struct array as a batch. Rejects null rows: a batch has no row validity, so their columns
-/// would be sent as a record.
+/// Returns the columns of a struct array as a batch. Rejects null rows, because a batch cannot represent them and their
+/// columns would be sent as records.
 fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     if rows.null_count() > 0 {
         let text = "expected record batches or a table, got a struct array with null rows";
@@ -92,11 +93,11 @@ fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, A
 }
 
 impl Input {
-    /// Returns the next batch; None at the end. It may run Python code, which may use any client, so it must be called
-    /// outside of the runtime.
+    /// Returns the next batch, or `None` at the end. This may run Python code, which may use any client, so it must be
+    /// called outside of the runtime.
     ///
     /// # Errors
-    /// The exception that a reader raises; `ConfigurationError` if a stream fails.
+    /// Raises the exception that a reader raises, or `ConfigurationError` if a stream fails.
     pub fn next(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         let _guard = interpreter_guard::acquire(py);
         match self {
@@ -121,22 +122,23 @@ impl Input {
 /// Imports Arrow data from a Python object.
 ///
 /// # Errors
-/// `TypeError` if the object is not Arrow data with columns.
+/// Raises `TypeError` if the object is not Arrow data with columns.
 pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     let _guard = interpreter_guard::acquire(data.py());
     if data.is_instance(reader_class(data.py())?)? {
         return Ok(Input::Reader(data.clone().unbind()));
     }
-    // Streams are preferred: a table has both methods, and its array would be one copy of all data.
+    // Read an object that supports only streams batch by batch. An object that also supports arrays, such as a record
+    // batch, is imported as a single batch.
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
-        // SAFETY: the capsule's name was checked, so it holds a valid stream or one that was already consumed. The
-        // stream is moved out and a released one is left, which the capsule's destructor skips (Arrow PyCapsule
-        // interface).
+        // SAFETY: the capsule's name was checked, so the capsule holds either a valid stream or one that was already
+        // consumed. The stream is moved out, and a released stream is left behind, which the capsule's destructor skips
+        // (Arrow PyCapsule interface).
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
         unconsumed(stream.release().is_some(), "__arrow_c_stream__")?;
-        // Importing requests the schema, which may run Python code.
+        // Creating the reader requests the schema, which may run Python code.
         let reader = interpreter_guard::detach_reentrant(data.py(), || Stream::new(stream));
         return Ok(Input::Stream(reader.map_err(import_error)?));
     }
@@ -155,13 +157,13 @@ fn array(data: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let pair = pair.cast::<PyTuple>()?;
     let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
     let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
-    // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array is
-    // moved out and an empty one is left, as the interface requires of a consumer.
+    // SAFETY: both names were checked, so both pointers refer to valid structs that live as long as their capsules. The
+    // array is moved out, and an empty array is left behind, as the interface requires.
     let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
     unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
-    // Metadata that is not UTF-8 is ignored: it has no row positions, and nothing else is read from it.
+    // Ignore metadata that is not UTF-8: such metadata cannot contain row positions, and nothing else is read from it.
     let metadata = schema.metadata().unwrap_or_default();
-    // SAFETY: neither was released, and the schema is only read.
+    // SAFETY: neither the array nor the schema was released, and the schema is only read.
     let imported = unsafe { from_ffi(array, schema) };
     let imported = imported.map_err(import_error)?;
     let DataType::Struct(fields) = imported.data_type() else {
@@ -176,7 +178,7 @@ fn array(data: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 /// Returns the schema of Arrow data without reading any batch.
 ///
 /// # Errors
-/// As [`from_python`].
+/// Fails for the same reasons as [`from_python`].
 pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     Ok(match from_python(data)? {
         Input::Batch(batch) => batch.schema(),
@@ -185,7 +187,7 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
             let reader = reader.bind(data.py()).getattr("schema")?;
             let capsule = reader.call_method0("__arrow_c_schema__")?;
             let schema = pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)?;
-            // SAFETY: the capsule's name was checked, and it outlives this block; the schema is only read.
+            // SAFETY: the capsule's name was checked, the capsule outlives this block, and the schema is only read.
             let schema = unsafe { schema.as_ref() };
             Arc::new(Schema::try_from(schema).map_err(import_error)?)
         }
@@ -199,10 +201,10 @@ fn reader_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(class?.bind(py))
 }
 
-/// Returns the bytes of a record batch with one column. They are not copied and remain owned by the exporter.
+/// Returns the bytes of a record batch with one column. The bytes are not copied and remain owned by the exporter.
 ///
 /// # Errors
-/// `TypeError` unless the data is one column of unsigned bytes without nulls.
+/// Raises `TypeError` unless the data is one column of unsigned bytes without nulls.
 pub fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     struct Owner(Buffer);
     impl AsRef<[u8]> for Owner {
@@ -220,7 +222,7 @@ pub fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Err(PyTypeError::new_err("expected a record batch with one column of uint8"))
 }
 
-/// Rejects a capsule whose content was moved out before: its consumer may have freed the memory.
+/// Rejects a capsule whose content was already moved out, because the consumer may have freed the memory.
 fn unconsumed(whole: bool, method: &str) -> PyResult<()> {
     if whole {
         return Ok(());

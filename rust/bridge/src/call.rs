@@ -14,30 +14,31 @@ use crate::aio;
 use crate::interpreter_guard;
 use crate::runtime::{run, run_to_completion, runtime};
 
-/// Converts a result to a Python object, on an attached thread. It must hold no Python object, because threads of the
-/// client may drop it.
+/// Converts a result to a Python object, on an attached thread. The closure must hold no Python object, because threads
+/// of the client may drop it.
 pub type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
-/// Result of the client's work.
+/// Result of the client's work: a converter to a Python object, or an error.
 pub type Outcome = Result<Convert>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Work that has not started, with the conversion of its result. `wait` or an await starts it, once. Cancelling the
-/// await does not cancel the work.
+/// Work that has not started, and the conversion of its result. The first `wait` or await starts the work; it cannot be
+/// started again. Cancelling the await does not cancel the work.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct Call {
     work: Mutex<Option<Work>>,
-    /// Python function applied to the result.
+    /// Python function that is applied to the result.
     then: Option<Py<PyAny>>,
     /// True if the work continues in the background when a signal handler raises during `wait`.
     continues: bool,
-    /// True if an await runs all of the work on threads of the runtime.
+    /// True if an await runs all of the work on threads of the runtime. Otherwise it first polls the work on the
+    /// calling thread.
     offloaded: bool,
-    /// Task started by an await or by `start`.
+    /// Task that an await or `start` has started.
     started: Mutex<Option<AbortHandle>>,
 }
 
 impl Call {
-    /// Creates a call whose result `convert` turns into a Python object.
+    /// Creates a call. `convert` turns the result of `work` into a Python object.
     pub fn new<T, F, C>(work: F, convert: C) -> Self
     where
         T: Send + 'static,
@@ -65,12 +66,13 @@ impl Call {
         Self::new(work, |py, ()| Ok(py.None()))
     }
 
-    /// Lets the work continue in the background if a signal handler raises during `wait`.
+    /// Makes the work continue in the background if a signal handler raises during `wait`.
     pub fn continue_if_interrupted(self) -> Self {
         Self { continues: true, ..self }
     }
 
-    /// Runs the work on threads of the runtime, because it takes longer than an event loop may block.
+    /// Makes an await run all of the work on threads of the runtime, because the work takes longer than an event loop
+    /// may block.
     pub fn offloaded(self) -> Self {
         Self { offloaded: true, ..self }
     }
@@ -102,7 +104,7 @@ impl Call {
         Ok(Self { work, then: Some(function), continues, offloaded, started: Mutex::default() })
     }
 
-    /// Runs the work, and waits for it without the GIL.
+    /// Runs the work, and waits without the GIL until it is done.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let _guard = interpreter_guard::acquire(py);
         let work = self.take()?;
@@ -110,13 +112,13 @@ impl Call {
         finish(py, convert, self.then.as_ref())
     }
 
-    /// Starts the work, continues it on a thread of the runtime, and awaits its result on the running loop. Cancelling
-    /// the await does not cancel the work.
+    /// Starts the work on this thread, continues it on a thread of the runtime, and awaits its result on the running
+    /// loop. Cancelling the await does not cancel the work.
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let _guard = interpreter_guard::acquire(py);
         let (runtime, mut work) = (runtime(py)?, self.take()?);
-        // The first poll happens here, so that calls take effect in the order in which they were made; commits are
-        // queued by it.
+        // Poll the work once on this thread, so that calls take effect in the order in which they were made. For
+        // example, the first poll of a commit queues the commit.
         let mut begin = || {
             let _inside = runtime.enter();
             work.as_mut().poll(&mut Context::from_waker(Waker::noop()))

@@ -1,13 +1,13 @@
-//! Threads that call Python: log lines, delivery callbacks, assignors, token providers.
+//! Threads that call Python to write log lines and to run delivery callbacks, assignors and token providers.
 //!
-//! They are Python threads, so that user code has only Python frames below it and such a thread ends like any other
-//! Python thread. `samsarrow._threads` starts them without `threading`, which gevent and eventlet replace: their
-//! threads are greenlets of the thread that would wait for them. Threads of the Rust client only queue the calls and
-//! never wait for the GIL.
+//! These are Python threads, so that user code has only Python frames below it and the threads end like any other
+//! Python thread. `samsarrow._threads` does not use `threading` to start them, because gevent and eventlet replace
+//! `threading` so that it starts greenlets on the thread that would wait for them. Threads of the Rust client only
+//! queue the calls and never wait for the GIL.
 //!
 //! gevent and eventlet also replace locks, including those of `logging`, and a native thread must not wait for such a
-//! lock. The application then makes most calls itself: in a greenlet of the hub, and in each client call that waits and
-//! so blocks the hub.
+//! lock. With gevent and eventlet, the application therefore makes most calls itself: in a greenlet of the hub, and in
+//! each client call that waits and thereby blocks the hub.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -26,17 +26,17 @@ use crate::interpreter_guard;
 use crate::logging;
 use crate::runtime::process_id;
 
-/// Maximum number of calls that a thread takes per batch: large enough to amortize acquiring the GIL, small enough that
-/// the interpreter's exit does not wait long.
+/// Maximum number of calls that a thread takes per batch. It is large enough to amortize acquiring the GIL, and small
+/// enough that the interpreter's exit does not have to wait long for the batch.
 const MAX_BATCH: usize = 100;
-/// Number of unfinished calls above which callers that queue more have to wait.
+/// Number of unfinished calls above which threads that queue more calls have to wait.
 const MAX_PENDING: u64 = 100_000;
-/// Time without a completed call after which callers stop waiting for the queue.
+/// Time without a completed call after which threads stop waiting for the queue.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Function and positional arguments of a call.
+/// Function of a call and its positional arguments.
 pub type PyCall = (Py<PyAny>, Py<PyTuple>);
-/// Context variables of the code that registered a callback. The call runs in them, as asyncio callbacks do.
+/// Context variables of the code that registered a callback. The callback runs in this context, as in asyncio.
 #[derive(Debug)]
 pub struct Context(Py<PyAny>);
 
@@ -48,12 +48,12 @@ impl Context {
         Ok(Self(COPY.get_or_try_init(py, copy)?.call0(py)?))
     }
 
-    /// Returns a copy for a single call, so that the variables it sets are not visible to later calls.
+    /// Returns a copy for a single call, so that later calls do not see the variables that this call sets.
     pub fn copied(&self, py: Python<'_>) -> PyResult<Self> {
         Ok(Self(self.0.call_method0(py, pyo3::intern!(py, "copy"))?))
     }
 
-    /// Returns the call of `function` in this context.
+    /// Returns a call that runs `function` in this context.
     pub fn call<'py>(
         &self,
         py: Python<'py>,
@@ -65,33 +65,33 @@ impl Context {
     }
 }
 
-/// Creates a call, on an attached thread.
+/// Creates a call. It runs on an attached thread.
 pub type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<PyCall> + Send>;
 
 thread_local! {
-    /// Address of the queue that this thread serves, or 0.
+    /// Address of the queue that this thread serves, or 0 for none.
     static CURRENT_QUEUE: Cell<usize> = const { Cell::new(0) };
 }
 
 struct State {
     jobs: VecDeque<Job>,
-    /// Number of calls pushed so far.
+    /// Number of calls that were queued so far.
     pushed: u64,
-    /// Number of calls handed out so far.
+    /// Number of calls that were handed out so far.
     dispatched: u64,
-    /// Number of pushed calls that the hub was notified of.
+    /// Value of `pushed` when the hub was last notified.
     notified: u64,
-    /// True while the application makes calls, in a greenlet or in a waiting client call.
+    /// True while the application makes calls itself, in a greenlet or in a waiting client call.
     busy: bool,
     /// True once no thread serves the queue.
     closed: bool,
     /// True if the queue closes after the next batch.
     closing: bool,
-    /// Number of `pause` calls in effect; no calls are handed out until it is 0.
+    /// Number of `pause` calls without `resume`. No calls are handed out until it is 0.
     pauses: usize,
     /// True if the thread that exits the interpreter makes the remaining calls.
     taken_over: bool,
-    /// True while the thread makes no calls.
+    /// True while the queue's thread makes no calls.
     idle: bool,
 }
 
@@ -104,11 +104,11 @@ pub struct CallbackQueue {
     became_idle: Condvar,
     /// Number of completed calls.
     done: watch::Sender<u64>,
-    /// The thread whose greenlets make the calls.
+    /// The thread whose greenlets make the calls, under gevent and eventlet.
     hub: OnceLock<ThreadId>,
 }
 
-/// Set once the application makes calls itself, because greenlets replace its threads.
+/// True once the application makes calls itself, because its threads are greenlets.
 static ANY_IN_APPLICATION: AtomicBool = AtomicBool::new(false);
 
 impl std::fmt::Debug for CallbackQueue {
@@ -148,7 +148,7 @@ impl CallbackQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call. Returns false if `limit` calls are waiting or the queue is closed.
+    /// Queues a call. Returns false if `limit` calls are already waiting or the queue is closed.
     pub fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) -> bool {
         let mut state = self.lock();
         if state.closed || state.closing || state.jobs.len() >= limit {
@@ -161,13 +161,13 @@ impl CallbackQueue {
         true
     }
 
-    /// Returns true if this process created the queue, rather than the parent of a fork.
+    /// Returns true if this process created the queue, and false if the queue was inherited through a fork.
     pub fn is_of_this_process(&self) -> bool {
         self.pid == process_id()
     }
 
     /// Returns true on the thread that makes the calls. With greenlets, returns true on any thread while calls are
-    /// being made: the greenlet that makes them only continues once the others yield.
+    /// being made, because the greenlet that makes them only continues once the others yield.
     pub fn is_current_thread(&self) -> bool {
         if self.hub.get().is_some() {
             return self.lock().busy;
@@ -175,8 +175,8 @@ impl CallbackQueue {
         CURRENT_QUEUE.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// Waits until all calls queued so far have completed. Returns immediately on the queue's own thread, which would
-    /// wait for itself.
+    /// Waits until all calls queued so far have completed. On the queue's own thread, returns immediately, because the
+    /// thread would wait for itself.
     pub async fn wait_until_drained(&self) {
         let (target, taken_over) = {
             let state = self.lock();
@@ -187,7 +187,7 @@ impl CallbackQueue {
         }
     }
 
-    /// Waits while the queue is backlogged and calls still complete.
+    /// Waits while the queue is backlogged, but only as long as calls still complete.
     pub async fn wait_for_capacity(&self) {
         let mut done = self.done.subscribe();
         while self.is_backlogged() && tokio::time::timeout(STALL_TIMEOUT, done.changed()).await.is_ok() {}
@@ -210,7 +210,7 @@ impl CallbackQueue {
         self.done.send_replace(u64::MAX);
     }
 
-    /// Replaces the waiting calls by a last one, after which the thread ends.
+    /// Replaces the waiting calls by a last call, after which the thread ends.
     pub fn close_with(&self, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) {
         let dropped = {
             let mut state = self.lock();
@@ -223,8 +223,8 @@ impl CallbackQueue {
         self.ready.notify_one();
     }
 
-    /// Stops handing out calls until [`resume`](Self::resume). Waits, for at most [`STALL_TIMEOUT`], until the thread
-    /// is idle. Call it without the GIL.
+    /// Stops handing out calls until [`resume`](Self::resume). Waits at most [`STALL_TIMEOUT`] until the thread is
+    /// idle. Must be called without the GIL.
     pub fn pause(&self) {
         let mut state = self.lock();
         state.pauses += 1;
@@ -232,8 +232,9 @@ impl CallbackQueue {
         drop(self.became_idle.wait_timeout_while(state, STALL_TIMEOUT, busy));
     }
 
-    /// Pauses the queue permanently, so that the exiting thread can make the remaining calls. It waits for no thread
-    /// that can no longer attach to the interpreter.
+    /// Pauses the queue permanently, so that the exiting thread can make the remaining calls. After this,
+    /// [`wait_until_drained`](Self::wait_until_drained) returns immediately, because the queue's thread can no longer
+    /// attach to the interpreter.
     pub fn take_over(&self) {
         self.lock().taken_over = true;
         self.pause();
@@ -247,7 +248,8 @@ impl CallbackQueue {
         self.ready.notify_one();
     }
 
-    /// Returns the next batch for a thread other than the queue's own, and marks the previous batch as completed.
+    /// Returns the next batch for a thread other than the queue's own thread, and marks the previous batch as
+    /// completed.
     fn next_batch_for_other_thread(&self) -> Vec<Job> {
         let mut state = self.lock();
         self.done.send_replace(state.dispatched);
@@ -256,7 +258,8 @@ impl CallbackQueue {
         state.jobs.drain(..count).collect()
     }
 
-    /// Reserves the queued calls for the caller. Returns false if there are none or another greenlet makes them.
+    /// Reserves the queued calls for the caller. Returns false if there are none, if the queue is paused, or if another
+    /// greenlet is making them.
     fn begin_serving(&self) -> bool {
         let mut state = self.lock();
         if state.busy || state.pauses > 0 || state.jobs.is_empty() {
@@ -272,7 +275,7 @@ impl CallbackQueue {
         self.done.send_replace(state.dispatched);
     }
 
-    /// Waits for calls that the hub was not notified of. Returns false once the queue is closed.
+    /// Waits for calls that were queued since the hub was last notified. Returns false once the queue is closed.
     fn wait_for_push(&self) -> bool {
         let mut state = self.lock();
         while state.notified == state.pushed && !state.closed {
@@ -282,7 +285,7 @@ impl CallbackQueue {
         !state.closed
     }
 
-    /// Marks the previous batch as completed.
+    /// Marks the previous batch as completed, and the thread as idle.
     fn mark_idle(&self) {
         let mut state = self.lock();
         state.idle = true;
@@ -290,7 +293,7 @@ impl CallbackQueue {
         self.became_idle.notify_all();
     }
 
-    /// Waits for the next batch. Returns None once the queue is closed.
+    /// Waits for the next batch. Returns `None` once the queue is closed.
     fn next_batch(&self) -> Option<Vec<Job>> {
         let mut state = self.lock();
         while (state.jobs.is_empty() || state.pauses > 0) && !state.closed {
@@ -316,7 +319,7 @@ impl Worker {
     /// the child of a fork, which has its own queues.
     fn next(&self, py: Python<'_>) -> Option<Vec<PyCall>> {
         if CURRENT_QUEUE.replace(std::ptr::from_ref(&*self.0).addr()) != 0 {
-            // Releases the guard that was leaked for the previous batch.
+            // Release the guard that was leaked for the previous batch.
             drop(interpreter_guard::AttachGuard::reclaim());
         }
         if self.0.pid != process_id() {
@@ -324,12 +327,13 @@ impl Worker {
         }
         self.0.mark_idle();
         let jobs = interpreter_guard::detach(py, || self.0.next_batch())?;
-        // Held until the next call of this method: the exit of the interpreter waits for calls in progress.
+        // Hold a guard until the next call of this method, so that the exit of the interpreter waits for calls in
+        // progress.
         interpreter_guard::acquire(py).leak();
         Some(build_calls(py, jobs))
     }
 
-    /// Returns waiting calls of a queue that has no thread, or that the exiting thread has taken over.
+    /// Returns the next waiting calls of a queue that has no thread, or whose calls the exiting thread has taken over.
     fn take_remaining(&self, py: Python<'_>) -> Vec<PyCall> {
         if !self.0.is_of_this_process() {
             return Vec::new();
@@ -337,19 +341,19 @@ impl Worker {
         build_calls(py, self.0.next_batch_for_other_thread())
     }
 
-    /// Records that the application makes the calls, on this thread's hub.
+    /// Records that the application makes the calls, in greenlets of this thread's hub.
     fn serve_in_application(&self) {
         let _ = self.0.hub.set(thread::current().id());
         ANY_IN_APPLICATION.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for calls that the hub was not notified of. Returns false once the queue is closed.
+    /// Waits for calls that were queued since the hub was last notified. Returns false once the queue is closed.
     fn wait(&self, py: Python<'_>) -> bool {
         self.0.is_of_this_process() && interpreter_guard::detach(py, || self.0.wait_for_push())
     }
 
-    /// Reserves the queued calls for the caller until `end_serving`. Returns false if there are none or another
-    /// greenlet makes them.
+    /// Reserves the queued calls for the caller until `end_serving`. Returns false if there are none, if the queue is
+    /// paused, or if another greenlet is making them.
     fn begin_serving(&self) -> bool {
         self.0.is_of_this_process() && self.0.begin_serving()
     }
@@ -365,7 +369,7 @@ fn build_calls(py: Python<'_>, jobs: Vec<Job>) -> Vec<PyCall> {
     jobs.into_iter().filter_map(|job| job(py).map_err(|error| error.write_unraisable(py, None)).ok()).collect()
 }
 
-/// Makes the remaining calls of a queue that was taken over, on this thread, for at most `limit`.
+/// Makes the remaining calls of a queue that was taken over, on this thread and for at most `limit`.
 pub fn run_remaining(py: Python<'_>, queue: Arc<CallbackQueue>, limit: Duration) -> PyResult<()> {
     let module = py.import("samsarrow._threads")?;
     CURRENT_QUEUE.set(std::ptr::from_ref(&*queue).addr());
@@ -374,14 +378,16 @@ pub fn run_remaining(py: Python<'_>, queue: Arc<CallbackQueue>, limit: Duration)
     done
 }
 
-/// Returns true if waiting threads have to make queued calls, because greenlets replace the application's threads.
+/// Returns true if threads that wait for the client have to make queued calls, because the application's threads are
+/// greenlets.
 pub fn any_in_application() -> bool {
     ANY_IN_APPLICATION.load(Ordering::Relaxed)
 }
 
-/// Makes queued calls in a thread that has waited since `start`.
+/// Makes queued calls on a thread that has waited for the client since `start`.
 ///
-/// Threads other than the hub's only do so after [`STALL_TIMEOUT`]: the hub's thread may have ended.
+/// A thread other than the hub's only makes calls after [`STALL_TIMEOUT`], because the hub's thread may then have
+/// ended.
 pub fn serve(py: Python<'_>, start: Instant) -> PyResult<()> {
     let here = thread::current().id();
     let queues = [logging::current(), CALLBACKS.started(), EVENTS.started()];
@@ -402,7 +408,8 @@ pub struct LazyQueue {
     queue: Mutex<Option<Arc<CallbackQueue>>>,
 }
 
-/// The threads that make queued calls under gevent and eventlet. Without these, it is always a native thread.
+/// The threads that make queued calls under gevent and eventlet. Without gevent and eventlet, a native thread makes all
+/// calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOn {
     /// A native thread, because the client waits for the results even while the application blocks the hub.
@@ -415,7 +422,7 @@ pub enum RunsOn {
 pub static CALLBACKS: LazyQueue = LazyQueue::new("samsarrow-callbacks", RunsOn::Application);
 /// Observers of client events (`on_event`).
 pub static EVENTS: LazyQueue = LazyQueue::new("samsarrow-events", RunsOn::Application);
-/// Assignors. They have a queue of their own because a group waits for them, and must not wait for callbacks.
+/// Assignors. They have a separate queue, because a group waits for them and they must not wait for callbacks.
 pub static ASSIGNORS: LazyQueue = LazyQueue::new("samsarrow-assignors", RunsOn::NativeThread);
 
 impl LazyQueue {
@@ -423,8 +430,8 @@ impl LazyQueue {
         Self { name, runs_on, queue: Mutex::new(None) }
     }
 
-    /// Returns the queue, and creates it if needed. Only attached threads take the lock, so that no fork leaves it
-    /// locked.
+    /// Returns the queue, and creates it if needed. Only attached threads take the lock, so that the lock is never held
+    /// during a fork.
     pub fn get(&self, py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
         let queue = {
             let mut slot = self.lock();
@@ -432,7 +439,8 @@ impl LazyQueue {
                 return Ok(Arc::clone(queue));
             }
             let queue = CallbackQueue::new();
-            // The parent's queue is leaked: threads that do not exist in this process may hold its locks.
+            // Leak the queue of the parent process, because threads that do not exist in this process may hold its
+            // locks.
             std::mem::forget(slot.replace(Arc::clone(&queue)));
             queue
         };
@@ -457,7 +465,7 @@ pub fn spawn(py: Python<'_>, name: &str, runs_on: RunsOn) -> PyResult<Arc<Callba
     Ok(queue)
 }
 
-/// Starts the thread of a queue. If Python is exiting and cannot start threads, closes the queue.
+/// Starts the thread of a queue. Closes the queue if the thread cannot be started because Python is exiting.
 fn start_worker(py: Python<'_>, queue: &Arc<CallbackQueue>, name: &str, runs_on: RunsOn) -> PyResult<()> {
     let _guard = interpreter_guard::acquire(py);
     let module = py.import("samsarrow._threads")?;
@@ -468,7 +476,7 @@ fn start_worker(py: Python<'_>, queue: &Arc<CallbackQueue>, name: &str, runs_on:
     })
 }
 
-/// Reports an exception that has no caller through `sys.unraisablehook`.
+/// Reports an exception that no caller can handle through `sys.unraisablehook`.
 #[pyfunction]
 pub fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
     let _guard = interpreter_guard::acquire(py);

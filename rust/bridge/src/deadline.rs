@@ -9,8 +9,8 @@ use crate::runtime::seconds;
 
 /// Deadline of a call.
 ///
-/// It uses the system's monotonic clock, because applications replace `time.monotonic`: freezegun stops it, so that a
-/// call which measures time with it would never end.
+/// The deadline uses the system's monotonic clock, because applications may replace `time.monotonic`. For example,
+/// freezegun stops that clock, so that a call that measures time with it would never end.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub struct Deadline(Instant);
@@ -40,7 +40,8 @@ impl Deadline {
         self.0 <= Instant::now()
     }
 
-    /// Sleeps in this thread for `limit` seconds or until the deadline, without `time.sleep`, which may be replaced.
+    /// Sleeps in this thread for `limit` seconds or until the deadline. It does not use `time.sleep`, which
+    /// applications may replace.
     fn sleep(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         let pause = seconds(py, Some(limit), Duration::ZERO)?;
         interpreter_guard::detach(py, || {

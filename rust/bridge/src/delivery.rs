@@ -21,7 +21,7 @@ use crate::error::{to_py, to_py_value};
 use crate::interpreter_guard;
 use crate::runtime::{Owned, run, seconds};
 
-/// Timeout that never expires in practice, about 31 years.
+/// Timeout that never expires in practice: about 31 years.
 pub const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 /// The pending result of one record, to be waited for, awaited, or passed to a callback. Several callers may wait, and
@@ -93,7 +93,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// Queues a call of `callback(metadata, error)` for when the result is available; one of the two is None.
+    /// Queues a call of `callback(metadata, error)` once the result is available. One of the two arguments is None.
     fn _notify(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let (queue, context) = (CALLBACKS.get(py)?, Context::current(py)?);
         self.core.get(py)?.on_done(Box::new(move |outcome| {
@@ -108,7 +108,8 @@ impl Delivery {
             return aio::Ready::iterator(py, metadata(py, outcome.map_err(|error| to_py(py, &error))?)?);
         }
         let (delivery, reading) = (slf.clone().unbind(), core.reading());
-        // A cancelled await drops the guard without reading the result, so that a failure still counts as unread.
+        // If the await is cancelled, the guard is dropped without reading the result, so that a failure still counts as
+        // unread.
         let take = move |py: Python<'_>, _| {
             let result = delivery.get().result(py, Some(0.0));
             drop(reading);
@@ -163,7 +164,7 @@ impl BatchDelivery {
         }
     }
 
-    /// Returns the first error, with the outcomes of all rows as an attribute.
+    /// Returns the first error, whose attribute `outcomes` has the outcomes of all rows.
     fn failure(&self, py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         let (mut failed, mut all) = (0, 0);
         for part in self.parts.get(py)?.iter().flat_map(CoreBatch::outcomes) {
@@ -175,7 +176,7 @@ impl BatchDelivery {
         Ok(raised)
     }
 
-    /// Calls `done` once all rows have a result, without marking failures as read.
+    /// Calls `done` once all rows have a result. Does not mark failures as read.
     fn on_ready(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
         let parts = self.parts.get(py)?;
         if parts.is_empty() {
@@ -279,7 +280,7 @@ impl BatchDelivery {
         }
         let reading: Vec<_> = slf.get().parts.get(py)?.iter().map(CoreBatch::reading).collect();
         let delivery = slf.clone().unbind();
-        // As for a single record, a cancelled await leaves failures unread.
+        // As for a single record, failures still count as unread if the await is cancelled.
         let take = move |py: Python<'_>, _| {
             let result = delivery.get().result(py, Some(0.0));
             drop(reading);
@@ -290,7 +291,7 @@ impl BatchDelivery {
         Ok(iterator)
     }
 
-    /// True even without rows, because it is a pending result.
+    /// Always true, even without rows, because a delivery is a pending result and not a list.
     #[allow(clippy::unused_self, reason = "Python's protocol")]
     fn __bool__(&self) -> bool {
         true
@@ -319,7 +320,7 @@ impl CompletionListener for aio::Inbox {
     }
 }
 
-/// Returns a call that waits until fewer callbacks are pending; None if no wait is needed.
+/// Returns a call that waits until fewer callbacks are pending, or None if there is no need to wait.
 #[pyfunction]
 pub fn callbacks_backlog() -> Option<Call> {
     let queue = CALLBACKS.started().filter(|queue| queue.is_backlogged())?;
@@ -337,8 +338,8 @@ fn callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyTypeError::new_err(format!("fn must be a function such as fn(delivery), not {kind}")))
 }
 
-/// Returns the callback queue, after waiting for capacity. A thread that runs an event loop does not wait, as that
-/// would block the loop.
+/// Returns the callback queue once it has capacity. A thread that runs an event loop does not wait for capacity,
+/// because that would block the loop.
 fn callbacks_with_capacity(py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
     let _guard = interpreter_guard::acquire(py);
     let queue = CALLBACKS.get(py)?;
@@ -351,7 +352,7 @@ fn callbacks_with_capacity(py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
     Ok(queue)
 }
 
-/// Returns the receipts of all parts or the first failure; None while a part is pending.
+/// Returns the receipts of all parts, or the first failure. Returns `None` while a part is pending.
 fn peek(parts: &[CoreBatch]) -> Option<Result<Receipts>> {
     gather(parts, CoreBatch::peek)
 }
@@ -368,7 +369,7 @@ fn gather(parts: &[CoreBatch], outcome: fn(&CoreBatch) -> Option<Result<Receipts
     Some(failure.map_or(Ok(receipts), Err))
 }
 
-/// Appends receipts, and merges those of one partition that are contiguous.
+/// Appends receipts. Contiguous receipts of the same partition are merged.
 fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
     for next in more {
         let last = receipts.iter_mut().rev().find(|receipt| receipt.partition == next.partition);
@@ -376,7 +377,7 @@ fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
             Some(last) if last.base_offset >= 0 && last.base_offset + last.count as i64 == next.base_offset => {
                 last.count += next.count;
             }
-            // With acks=0 there are no offsets.
+            // With acks=0, there are no offsets, so the receipts of a partition are always merged.
             Some(last) if last.base_offset < 0 && next.base_offset < 0 => last.count += next.count,
             _ => receipts.push(next),
         }
@@ -384,12 +385,12 @@ fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
     receipts.sort_by_key(|receipt| (receipt.partition, receipt.base_offset));
 }
 
-/// Bounds `work` by `limit`.
+/// Returns the result of `work`, or an error if it takes longer than `limit`.
 async fn with_timeout<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(limit, work).await.map_err(|_| Error::timeout(what, limit))
 }
 
-/// Returns a class of `samsarrow.types`, cached in `cache`.
+/// Returns a class of `samsarrow.types`, which is then kept in `cache`.
 fn class<'py>(py: Python<'py>, cache: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<&'py Bound<'py, PyAny>> {
     let class = cache.get_or_try_init(py, || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr(name)?.unbind()));
     Ok(class?.bind(py))
@@ -400,7 +401,7 @@ fn metadata(py: Python<'_>, record: RecordMetadata) -> PyResult<Py<PyAny>> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let _guard = interpreter_guard::acquire(py);
     let class = class(py, &CLASS, "RecordMetadata")?;
-    // Equivalent to the class's `__new__`, which is written in Python.
+    // `tuple.__new__` has the same effect as the class's own `__new__`, which is written in Python.
     let make = MAKE.get_or_try_init(py, || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind()))?;
     make.call1(py, (class, (&*record.topic, record.partition, record.offset, record.timestamp)))
 }
@@ -413,7 +414,7 @@ fn receipts(py: Python<'_>, partitions: &[PartitionReceipt]) -> PyResult<Py<PyAn
     Ok(partitions.iter().map(convert).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
 }
 
-/// Builds the call of a callback with metadata and error.
+/// Builds the call of a callback from the metadata or the error of a record.
 fn callback_call(
     py: Python<'_>,
     context: &Context,

@@ -7,7 +7,7 @@ use samsarrow_client::error::Error;
 
 use crate::interpreter_guard;
 
-/// Returns the exception for an error. `samsarrow.exceptions` selects the class.
+/// Returns the exception for an error. `samsarrow.exceptions` selects the exception class.
 pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let exception = make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error));
     match error {
@@ -25,7 +25,8 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     exception
 }
 
-/// Sets attributes of an exception. Failures are ignored: an exception with fewer attributes is better than none.
+/// Sets attributes of an exception. Failures are ignored, because an exception with fewer attributes is better than no
+/// exception.
 fn set_attributes<const N: usize>(py: Python<'_>, exception: &PyErr, attributes: [(&str, PyResult<Py<PyAny>>); N]) {
     for (name, value) in attributes {
         let _ = value.and_then(|value| exception.value(py).setattr(name, value));
@@ -41,7 +42,7 @@ pub fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
     make(py, "ForkError", &text, None, Flags { fatal: true, ..Flags::default() })
 }
 
-/// Error properties that decide how an application may handle it.
+/// Properties of an error by which an application decides how to handle it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     retriable: bool,
@@ -66,7 +67,7 @@ fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, flags: Flags
     }
 }
 
-/// Returns the exception object, for callbacks that receive it as a value.
+/// Returns the exception object for an error, for callbacks that receive it as an argument.
 pub fn to_py_value(py: Python<'_>, error: &Error) -> Py<PyAny> {
     to_py(py, error).into_value(py).into_any()
 }

@@ -1,10 +1,10 @@
 //! Guards that keep threads out of the interpreter once it exits.
 //!
-//! While CPython finalizes, no other thread may acquire the GIL. Before 3.14, such a thread is ended by unwinding its
-//! stack, which Rust frames do not support, or it accesses freed memory: the process crashes. Therefore, once [`close`]
-//! was called, every thread except the exiting one blocks here permanently instead of attaching again, as CPython 3.14
-//! does itself. `close` runs in `atexit` and waits for the threads that hold a guard, so that none of them is about to
-//! attach when finalization begins. Rust code that runs Python must hold an [`AttachGuard`].
+//! While CPython finalizes, no other thread may acquire the GIL. Before 3.14, CPython ends such a thread by unwinding
+//! its stack, which Rust frames do not support, or the thread accesses freed memory; both crash the process. Therefore,
+//! once [`close`] was called, every thread except the exiting thread blocks here permanently instead of attaching
+//! again. CPython 3.14 does the same itself. `close` runs in `atexit` and waits for the threads that hold a guard, so
+//! that no thread is about to attach when finalization begins. Rust code that runs Python must hold an [`AttachGuard`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,8 @@ use pyo3::prelude::*;
 /// Maximum time for which [`close`] waits for threads that hold a guard.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Highest bit of [`STATE`]: set once closed. The lower bits count the threads that hold a guard.
+/// Highest bit of [`STATE`], which is set once [`close`] was called. The lower bits count the threads that hold a
+/// guard.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 static STATE: AtomicUsize = AtomicUsize::new(0);
@@ -23,7 +24,7 @@ static STATE: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Number of guards that this thread holds.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// True on the thread that exits the interpreter, which may always attach.
+    /// True on the thread that exits the interpreter. This thread may always attach.
     static EXITING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -37,7 +38,7 @@ impl AttachGuard {
         std::mem::forget(self);
     }
 
-    /// Returns a guard that was leaked.
+    /// Returns the guard that this thread has leaked.
     pub fn reclaim() -> Self {
         Self(())
     }
@@ -53,7 +54,7 @@ impl Drop for AttachGuard {
     }
 }
 
-/// Registers an attached thread. Once closed, it never returns.
+/// Registers an attached thread. Never returns once [`close`] was called, except on the exiting thread.
 pub fn acquire(py: Python<'_>) -> AttachGuard {
     let depth = DEPTH.get();
     if depth == 0 && !try_enter() {
@@ -63,10 +64,10 @@ pub fn acquire(py: Python<'_>) -> AttachGuard {
     AttachGuard(())
 }
 
-/// Runs `work` without the GIL, and attaches again. If the interpreter began to exit in between, drops the result and
-/// never returns.
+/// Runs `work` without the GIL, and attaches again. If the interpreter began to exit while `work` ran, drops the result
+/// and never returns.
 ///
-/// All waits of this crate must use this function, or the interpreter's exit would wait for them.
+/// All waits of this crate must use this function; otherwise the interpreter's exit would wait for them.
 pub fn detach<T, F>(py: Python<'_>, work: F) -> T
 where
     T: Send,
@@ -80,14 +81,15 @@ where
             drop(detached);
             return result;
         }
-        // The result may hold a lock that the exiting thread needs.
+        // Drop the result first, because it may hold a lock that the exiting thread needs.
         drop(result);
         drop(detached);
         block_thread()
     })
 }
 
-/// Runs `work` without the GIL where it may itself run Python, as an Arrow stream does. The thread stays registered.
+/// Runs `work` without the GIL, where `work` may itself run Python code, for example to read an Arrow stream. The
+/// thread stays registered while `work` runs.
 pub fn detach_reentrant<T, F>(py: Python<'_>, work: F) -> T
 where
     T: Send,
@@ -97,7 +99,7 @@ where
     py.detach(work)
 }
 
-/// Blocks all other threads from attaching, and waits for those that hold a guard, for at most [`EXIT_TIMEOUT`].
+/// Blocks all other threads from attaching, and waits at most [`EXIT_TIMEOUT`] for threads that hold a guard.
 pub fn close(py: Python<'_>) {
     EXITING.set(true);
     STATE.fetch_or(CLOSED, Ordering::SeqCst);
@@ -115,8 +117,8 @@ pub fn is_open() -> bool {
     EXITING.get() || STATE.load(Ordering::SeqCst) & CLOSED == 0
 }
 
-/// Resets the state in the child of a fork, whose only thread is the current one. It stays closed if this thread exits
-/// the interpreter.
+/// Resets the state in the child of a fork, in which only the current thread exists. The state stays closed if this
+/// thread exits the interpreter.
 pub fn reset_after_fork() {
     let own = usize::from(DEPTH.get() > 0);
     STATE.store(if EXITING.get() { CLOSED | own } else { own }, Ordering::SeqCst);

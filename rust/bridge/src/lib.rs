@@ -1,5 +1,6 @@
-//! Runtime between Python and the Rust client, used for each call, event and record: blocking and awaited calls, event
-//! loops, the GIL, record conversion and delivery results. The Python classes of the clients are in `rust/py`.
+//! Interface between Python and the Rust client that is used for each call, event and record. It covers blocking and
+//! awaited calls, event loops, the GIL, record conversion and delivery results. The Python classes of the clients are
+//! in `rust/py`.
 
 #![expect(missing_debug_implementations, reason = "Python's classes show themselves as Python does")]
 

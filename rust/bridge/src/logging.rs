@@ -1,7 +1,7 @@
-//! Forwards the client's log lines to Python's `logging`, from level DEBUG.
+//! Forwards the client's log lines of level DEBUG and above to Python's `logging`.
 //!
 //! A dedicated thread writes them, so that threads of the client never wait for the GIL. If Python is too slow, lines
-//! are dropped and counted, to bound memory.
+//! are dropped and counted, so that memory is bounded.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use crate::interpreter_guard;
 const MAX_QUEUED: usize = 10_000;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// Queues of this process and of the ones it was forked from, its own last. Reading takes no lock, so that a fork
-/// leaves none locked and no line is lost while another thread forks.
+/// Queues of this process and of the processes that it was forked from; the queue of this process is the last. Reading
+/// the list takes no lock, so that no lock is held during a fork and no line is lost while another thread forks.
 static QUEUES: OnceLock<Box<Node>> = OnceLock::new();
-/// True once the subscriber is installed. The child of a fork inherits it, together with a `tracing` registry that it
-/// must not touch: a thread that does not exist in the child may hold its lock.
+/// True once the subscriber is installed. The child of a fork inherits the subscriber and its `tracing` registry. The
+/// child must not change the registry, because a thread that does not exist in the child may hold its lock.
 static SUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -35,7 +35,8 @@ struct Node {
     next: OnceLock<Box<Node>>,
 }
 
-/// Returns the queue of this process, or the end of the list, to which it has to be appended.
+/// Returns the queue of this process. If it has none, returns the end of the list as an error, so that a queue can be
+/// appended there.
 fn find() -> Result<&'static Arc<CallbackQueue>, &'static OnceLock<Box<Node>>> {
     let mut end = &QUEUES;
     while let Some(node) = end.get() {
@@ -59,7 +60,8 @@ fn python_level(level: Level) -> u8 {
 
 fn forward(level: Level, target: &'static str, text: String) {
     let level = python_level(level);
-    // Before its first client, a process has no queue, and nothing is logged. That includes the child of a fork.
+    // A process has no queue before its first client is created, so nothing is logged. This also applies to the child
+    // of a fork.
     if let Ok(queue) = find()
         && !queue.push(MAX_QUEUED, move |py| log_call(py, target, level, &text))
     {
@@ -67,11 +69,11 @@ fn forward(level: Level, target: &'static str, text: String) {
     }
 }
 
-/// Starts forwarding. Called when the runtime of this process starts.
+/// Starts forwarding log lines. This function is called when the runtime of this process starts.
 pub fn start(py: Python<'_>) -> PyResult<()> {
     let Err(mut end) = find() else { return Ok(()) };
     let queue = callback_threads::spawn(py, "samsarrow-log", RunsOn::Application)?;
-    // Another thread may append its queue first; then the thread of this one ends.
+    // If another thread appends its queue first, the queue of this thread is closed.
     while let Err(node) = end.set(Box::new(Node { queue: Arc::clone(&queue), next: OnceLock::new() })) {
         match find() {
             Ok(_) => {
@@ -88,13 +90,13 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns the log queue of this process, if it exists.
+/// Returns the log queue of this process, or `None` if it has none.
 pub fn current() -> Option<Arc<CallbackQueue>> {
     find().ok().map(Arc::clone)
 }
 
-/// Before a fork, stops the thread that writes log lines until [`resume`], which the same thread must call. Otherwise
-/// the child could inherit locked streams of `logging`.
+/// Stops the thread that writes log lines until [`resume`], which the same thread must call. This is needed before a
+/// fork, because the child could otherwise inherit locked streams of `logging`.
 pub fn pause(py: Python<'_>) {
     let queue = current().filter(|queue| !queue.is_current_thread());
     if let Some(queue) = &queue {
@@ -110,8 +112,8 @@ pub fn resume() {
     }
 }
 
-/// In the child of a fork, leaks the parent's paused queue, whose locks may be held by threads that do not exist in the
-/// child.
+/// Resets the state in the child of a fork. Leaks the parent's paused queue, because its locks may be held by threads
+/// that do not exist in the child.
 pub fn reset_after_fork() {
     DROPPED.store(0, Ordering::Relaxed);
     std::mem::forget(PAUSED.take());

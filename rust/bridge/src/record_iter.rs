@@ -50,7 +50,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Returns the columns and the topic names; None if a column is missing or has another type.
+    /// Returns the columns and the topic names, or `None` if a column is missing or has another type.
     fn from_batch(batch: &RecordBatch) -> Option<(Self, StringArray)> {
         let column = |name| batch.column_by_name(name);
         let topics = column("topic")?.as_dictionary_opt::<Int32Type>()?;
@@ -79,13 +79,13 @@ impl Columns {
     }
 }
 
-/// Iterator over the records of a batch, which creates each record on demand.
+/// Iterator over the records of a batch. It creates each record on demand.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct RecordIter {
     columns: Columns,
     topics: Vec<Py<PyString>>,
     next_row: AtomicUsize,
-    /// `ConsumerRecord`, and `tuple.__new__`, which creates its instances.
+    /// The class `ConsumerRecord`, and `tuple.__new__`, which creates its instances.
     class: Py<PyAny>,
     make: Py<PyAny>,
 }

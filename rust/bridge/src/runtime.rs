@@ -1,4 +1,4 @@
-//! The tokio runtime of the process, and waits without the GIL.
+//! The tokio runtime of the process, and functions that wait without the GIL.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -20,18 +20,20 @@ use crate::error::{fork_error, to_py};
 use crate::interpreter_guard::{self, AttachGuard};
 use crate::logging;
 
-/// Interval at which a waiting call checks for signals. Ctrl-C takes effect well within 200 ms.
+/// Interval at which a waiting call checks for signals. With this interval, Ctrl-C takes effect well within 200 ms.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
-/// Interval at which a waiting call makes queued calls under gevent and eventlet: `flush` waits for callbacks.
+/// Interval at which a waiting call makes queued calls under gevent and eventlet. It must be short, because `flush`
+/// waits for callbacks.
 const CALL_CHECK: Duration = Duration::from_millis(5);
 
-/// Maximum duration of a queue's remaining calls when the interpreter exits: callbacks of the last deliveries, and log
-/// lines.
+/// Maximum time for the remaining calls of each queue when the interpreter exits. These calls are callbacks of the last
+/// deliveries, and log lines.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
-/// Cached id of this process, or 0. Reading it is a system call, and each sent record needs it.
+/// Cached id of this process, or 0. The id is cached because each sent record needs it and getting it takes a system
+/// call.
 static PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the id of this process.
@@ -49,7 +51,7 @@ fn cache_process_id() -> u32 {
     pid
 }
 
-/// Runs before a fork, so that no thread holds a lock that the child needs.
+/// Hook before a fork. It ensures that no thread holds a lock that the child needs.
 #[pyfunction]
 fn before_fork(py: Python<'_>) {
     logging::pause(py);
@@ -67,15 +69,16 @@ fn after_fork_in_child() {
     logging::reset_after_fork();
 }
 
-/// Runs when the interpreter exits. The runtime stays, because later hooks and finalizers may still close a client.
+/// Hook at the interpreter's exit. The runtime continues to run, because later hooks and finalizers may still close a
+/// client.
 #[pyfunction]
 fn at_exit(py: Python<'_>) -> PyResult<()> {
-    // Their threads can no longer call Python once the guard is closed, and clients that are closed below still produce
-    // callbacks and log lines.
+    // Take over these queues: their threads can no longer call Python once the guard is closed, but clients that are
+    // closed below still produce callbacks and log lines.
     let queues: Vec<_> = [CALLBACKS.started(), logging::current()].into_iter().flatten().collect();
     interpreter_guard::detach(py, || queues.iter().for_each(|queue| queue.take_over()));
     interpreter_guard::close(py);
-    // Not loaded unless the application created such a client.
+    // The module is only loaded if the application has created a client that must be closed.
     let modules = py.import("sys")?.getattr("modules")?;
     let unclosed = modules.call_method1("get", ("samsarrow._unclosed",))?;
     let closed = if unclosed.is_none() { Ok(()) } else { unclosed.call_method0("close_all").map(drop) };
@@ -85,15 +88,16 @@ fn at_exit(py: Python<'_>) -> PyResult<()> {
     closed
 }
 
-/// Registers hooks for the interpreter's exit and for forks. A child of a fork that bypasses Python cannot run Python
-/// code.
+/// Registers hooks for the interpreter's exit and for forks. If a fork bypasses Python, the hooks do not run, but the
+/// child then cannot run Python code either.
 pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
-    // The fork hook of `logging` takes a lock that our log lines need. Hooks run in reverse order, so ours, which waits
-    // for the log lines, must be registered after it.
+    // Register our hook before a fork, which waits for the log lines, after the hook of `logging`, which takes a lock
+    // that the log lines need. Hooks before a fork run in reverse order, so ours then runs first.
     py.import("logging")?;
-    // Hooks run in reverse order: the application's hooks, which may use clients, run before this one.
+    // Exit hooks run in reverse order, so hooks that the application registers later run before this hook and may still
+    // use clients.
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(at_exit, py)?,))?;
-    // Not available on systems without fork.
+    // `register_at_fork` does not exist on systems without fork.
     if let Ok(register) = py.import("os")?.getattr("register_at_fork") {
         let hooks = PyDict::new(py);
         hooks.set_item("before", wrap_pyfunction!(before_fork, py)?)?;
@@ -104,10 +108,11 @@ pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns the runtime of this process, created on first use and never at import.
+/// Returns the runtime of this process. It is created on first use, never at import.
 ///
-/// The child of a fork creates its own. The inherited one is leaked, because dropping it would join threads that do not
-/// exist in the child. Only attached threads take the lock, and only to read or swap, so that no fork leaves it locked.
+/// The child of a fork creates its own runtime. The inherited runtime is leaked, because dropping it would join threads
+/// that do not exist in the child. Only attached threads take the lock, and only to read or replace the runtime, so
+/// that the lock is never held during a fork.
 pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let pid = process_id();
     if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +130,7 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     if let Some((owner, runtime)) = &*slot
         && *owner == pid
     {
-        // Another thread created it first.
+        // Another thread has created the runtime first, so use that runtime.
         let kept = Arc::clone(runtime);
         drop(slot);
         built.shutdown_background();
@@ -137,8 +142,9 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     Ok(built)
 }
 
-/// Returns the number of worker threads. On two cores, the first worker would only wake a second one to find no work,
-/// on the core that the application's thread needs next (ADR 47). Long computations run on other threads anyway.
+/// Returns the number of worker threads. On two cores, it is 1: with two workers, the first would only wake the second,
+/// which would find no work and occupy the core that the application's thread needs next (ADR 47). Long computations
+/// run on other threads anyway.
 fn worker_count(cores: usize) -> usize {
     if cores <= 2 { 1 } else { cores.min(4) }
 }
@@ -156,10 +162,11 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Polls `work` on this thread until it is done or `limit` has passed.
+/// Polls `work` on this thread until it is done or `limit` has passed. Returns `None` in the second case.
 ///
-/// A timer of the runtime would usually be its earliest deadline: each wait would wake the thread that polls the
-/// sockets only to shorten its timeout, and that wake-up costs as much as the one for the response.
+/// The limit does not use a timer of the runtime. Such a timer would usually have the earliest deadline, so that each
+/// wait would wake the thread that polls the sockets only to shorten its timeout, and this wake-up costs as much as the
+/// wake-up for the response.
 fn block_for<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -172,8 +179,8 @@ fn block_for<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Out
     }
 }
 
-/// Runs `work` and waits for it without the GIL. Signal handlers run between slices of the wait, outside of the
-/// runtime, so that they may use any client.
+/// Runs `work` and waits for it without the GIL. The wait is split into slices. Signal handlers run between them,
+/// outside of the runtime, so that they may use any client.
 pub fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     T: Send,
@@ -214,7 +221,8 @@ where
 
 /// A value that only the process that created it may use.
 ///
-/// In another process every access is an error, and dropping it does nothing: its tasks and sockets are the parent's.
+/// In another process, each access fails, and dropping the value does nothing, because its tasks and sockets belong to
+/// the parent.
 #[derive(Debug)]
 pub struct Owned<T> {
     what: &'static str,
@@ -223,16 +231,16 @@ pub struct Owned<T> {
 }
 
 impl<T> Owned<T> {
-    /// Wraps a value of this process. `what` names it in error messages.
+    /// Wraps a value of this process. Error messages call the value `what`.
     pub fn new(what: &'static str, value: T) -> Self {
         Self { what, pid: process_id(), value: Some(value) }
     }
 
-    /// Returns the value for use by an attached thread. Once the interpreter exits, this never returns on other
-    /// threads.
+    /// Returns the value for use by an attached thread. Never returns once the interpreter exits, except on the exiting
+    /// thread.
     ///
     /// # Errors
-    /// `ForkError` in any other process.
+    /// Raises `ForkError` in any process other than the one that created the value.
     pub fn get(&self, py: Python<'_>) -> PyResult<OwnedRef<'_, T>> {
         let guard = interpreter_guard::acquire(py);
         match &self.value {
@@ -242,7 +250,7 @@ impl<T> Owned<T> {
     }
 }
 
-/// An [`Owned`] value in use, with the guard of the thread.
+/// An [`Owned`] value in use. It holds the interpreter guard of the thread.
 #[derive(Debug)]
 pub struct OwnedRef<'a, T> {
     value: &'a T,
@@ -266,7 +274,7 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Converts a timeout in seconds; None means `default`.
+/// Converts a timeout in seconds. None is converted to `default`.
 pub fn seconds(py: Python<'_>, timeout: Option<f64>, default: Duration) -> PyResult<Duration> {
     match timeout {
         None => Ok(default),

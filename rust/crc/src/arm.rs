@@ -1,4 +1,5 @@
-//! 64-bit ARM: CRC instructions for both checksums, carry-less multiplication (AES) and three-way XOR (SHA3).
+//! 64-bit ARM: CRC instructions for both checksums, carry-less multiplication (AES extension) and three-way XOR (SHA3
+//! extension).
 #![allow(unsafe_code, reason = "calls of functions whose CPU features were detected, and vector loads")]
 
 use std::arch::aarch64::*;
@@ -51,7 +52,7 @@ mod with_sha3 {
     }
 }
 
-/// Returns the carry-less products of the halves of `vector` and their factors.
+/// Returns the carry-less products of both halves of `vector` with their factors.
 #[inline]
 #[target_feature(enable = "aes")]
 fn products(vector: uint8x16_t, factors: [u64; 2]) -> [uint8x16_t; 2] {

@@ -1,24 +1,26 @@
-//! Carry-less multiplication and the checksum instruction in parallel, on separate units of the processor.
+//! Runs carry-less multiplication and the checksum instruction in parallel, on separate units of the processor.
 //!
-//! In the first part of a block the instruction processes three independent streams, so that none waits for the results
-//! of the others; in the second part vectors are folded. The results are combined at the end of the block. The idea is
-//! from <https://www.corsix.org/content/fast-crc32c-4k>; here each block begins with empty registers, and the previous
-//! register is shifted past the block at its end, so that consecutive blocks overlap in the pipeline.
+//! Each block has two parts, which are processed at the same time: the first consists of three independent streams for
+//! the checksum instruction, so that no stream waits for the results of another; the second consists of vectors that
+//! are folded. The results are combined at the end of the block. The idea is from
+//! <https://www.corsix.org/content/fast-crc32c-4k>. In contrast to it, each block begins with empty registers, and the
+//! register of the previous blocks is added at the end of the block, so that consecutive blocks overlap in the
+//! pipeline.
 
-/// Splits the bytes into groups of `N` chunks of `LEN` bytes, and drops the rest.
+/// Splits the bytes into groups of `N` chunks of `LEN` bytes. Bytes that do not fill a group are dropped.
 #[inline]
 pub(crate) fn groups<const LEN: usize, const N: usize>(bytes: &[u8]) -> &[[[u8; LEN]; N]] {
     bytes.as_chunks().0.as_chunks().0
 }
 
-/// Defines `update`, and `serial` for short data: in each step, `$vectors` of 16 bytes are folded while each stream
-/// processes `$words` of 8 bytes.
+/// Defines `update`, and `serial` for short data. In each step of `update`, `$vectors` vectors of 16 bytes are folded,
+/// and each stream processes `$words` words of 8 bytes.
 ///
-/// `$all` are the features of both, `$instruction` those of the checksum instruction. The module of a processor defines
-/// `zero`, `load`, `fold_vector`, `halves`, `word`, `byte` and `product`.
+/// `$all` are all required processor features, `$instruction` only those of the checksum instruction. The calling
+/// module must define `zero`, `load`, `fold_vector`, `halves`, `word`, `byte` and `product`.
 macro_rules! fused {
     ($all:literal, $instruction:literal, $vectors:literal, $words:literal) => {
-        /// Number of bytes per step of the loop.
+        /// Number of bytes that are folded per step.
         const VECTORS: usize = 16 * $vectors;
         const STREAM: usize = 8 * $words;
         const STEP: usize = 3 * STREAM + VECTORS;
@@ -31,7 +33,7 @@ macro_rules! fused {
             serial::<POLYNOMIAL>(register, data)
         }
 
-        /// Processes all complete blocks of `STEPS` steps; returns the register and the remaining bytes.
+        /// Processes all complete blocks of `STEPS` steps. Returns the register and the remaining bytes.
         #[target_feature(enable = $all)]
         fn blocks<const POLYNOMIAL: u32, const STEPS: usize>(mut register: u32, data: &[u8]) -> (u32, &[u8]) {
             let mut blocks = data.chunks_exact(STEPS * STEP);

@@ -1,4 +1,4 @@
-//! CRC-32C and CRC-32 with the instructions of the processor.
+//! CRC-32C and CRC-32, computed with special instructions of the processor.
 //!
 //! A register is the checksum before its final inversion; `update` extends it by more bytes. Both checksums are
 //! bit-reversed: the lowest bit of a byte, a register or a vector has the highest power of x.

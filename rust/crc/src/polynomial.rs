@@ -1,6 +1,6 @@
-//! Constants computed modulo a polynomial.
+//! Constants that are computed modulo a polynomial.
 
-/// The polynomial of CRC-32C. The highest bit is x⁰; x³² is implied.
+/// The polynomial of CRC-32C. The highest bit is the coefficient of x⁰; x³² is implied.
 pub(crate) const CASTAGNOLI: u32 = 0x82f6_3b78;
 /// The polynomial of CRC-32.
 pub(crate) const IEEE: u32 = 0xedb8_8320;
@@ -24,7 +24,7 @@ const fn multiply(polynomial: u32, mut left: u32, right: u32) -> u32 {
     product
 }
 
-/// Returns a power of x.
+/// Returns the power of x with this exponent, modulo the polynomial.
 const fn x_to(polynomial: u32, mut exponent: usize) -> u32 {
     let mut result = ONE;
     let mut square = times_x(polynomial, ONE);
@@ -38,17 +38,18 @@ const fn x_to(polynomial: u32, mut exponent: usize) -> u32 {
     result
 }
 
-/// Returns the factors of the first and the second 64 bits of a vector that shift it by `bytes`.
+/// Returns two factors that shift a vector by `bytes`, for its first and its second 64 bits.
 ///
-/// The product of 64 and 32 reversed bits, read as 128, is 33 powers too high; the first half is 64 powers above the
-/// second.
+/// The exponents take into account that the product of 64 and 32 reversed bits, read as 128 bits, is 33 powers too
+/// high, and that the first half is 64 powers above the second.
 pub(crate) const fn fold(polynomial: u32, bytes: usize) -> [u64; 2] {
     [x_to(polynomial, 8 * bytes + 31) as u64, x_to(polynomial, 8 * bytes - 33) as u64]
 }
 
-/// Returns the factor that shifts a register by `bytes`, for a product that the checksum instruction reduces.
+/// Returns the factor that shifts a register by `bytes`, if the checksum instruction reduces the product.
 ///
-/// The product of two times 32 reversed bits, read as 64, is one power too high, and the instruction adds 32.
+/// The exponent takes into account that the product of two registers of 32 reversed bits, read as 64 bits, is one power
+/// too high, and that the instruction adds 32 powers.
 pub(crate) const fn shift(polynomial: u32, bytes: usize) -> u64 {
     x_to(polynomial, 8 * bytes - 33) as u64
 }

@@ -1,8 +1,9 @@
-//! Table-driven implementation, eight bytes at a time: for processors without the instructions, and for short data.
+//! Table-driven implementation that processes eight bytes at a time. It is used on processors without the instructions,
+//! and for short data.
 
 use crate::polynomial::{CASTAGNOLI, IEEE, times_x};
 
-/// Table `n` is for a byte that is followed by `n` more.
+/// Table `n` has the register for each byte that is followed by `n` more bytes.
 type Tables = [[u32; 256]; 8];
 
 static OF_CASTAGNOLI: Tables = tables(CASTAGNOLI);

@@ -3,14 +3,15 @@ use proptest::prelude::*;
 use crate::polynomial::times_x;
 use crate::{CASTAGNOLI, IEEE, crc32, crc32c, table};
 
-/// The definition of the checksum, bit by bit.
+/// Computes the checksum by its definition, bit by bit.
 fn bit_by_bit<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     data.iter().fold(register, |register, byte| {
         (0..8).fold(register ^ u32::from(*byte), |register, _| times_x(POLYNOMIAL, register))
     })
 }
 
-/// Compares with the definition at all lengths around the sizes of vectors and blocks, and at all alignments.
+/// Compares `update` with the definition, for all lengths around the sizes of vectors and blocks, and for all
+/// alignments.
 pub(crate) fn same_as_bit_by_bit<const POLYNOMIAL: u32>(update: impl Fn(u32, &[u8]) -> u32) {
     let mut random = 1u32;
     let bytes: Vec<u8> = std::iter::repeat_with(|| {
@@ -21,7 +22,7 @@ pub(crate) fn same_as_bit_by_bit<const POLYNOMIAL: u32>(update: impl Fn(u32, &[u
     .collect();
     let mut expected = !0;
     for (len, byte) in bytes.iter().enumerate() {
-        // Blocks have 104 or 192 bytes, times 2, 16 and 120.
+        // The block sizes are 104 and 192 bytes, multiplied by 2, 16 and 120.
         let at_an_edge = [104, 192, 1_664, 3_072, 12_480, 23_040].iter().any(|block| len % block < 2);
         if len < 1_200 || at_an_edge {
             assert_eq!(update(!0, &bytes[..len]), expected, "{len} bytes");

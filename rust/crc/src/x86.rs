@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use crate::polynomial::{CASTAGNOLI, fold};
 use crate::table;
 
-/// Maximum length for which the instruction alone is faster.
+/// Maximum length for which the checksum instruction alone is faster.
 const SHORT: usize = 256;
 
 #[inline]
@@ -32,7 +32,7 @@ pub(crate) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     unsafe { narrow::<POLYNOMIAL>(register, data) }
 }
 
-/// CRC-32C only: the instruction supports no other polynomial.
+/// Only for CRC-32C, because the checksum instruction supports no other polynomial.
 mod castagnoli {
     use super::{fold_16 as fold_vector, load_16 as load, *};
     use crate::fused::groups;
@@ -60,7 +60,7 @@ mod castagnoli {
     }
 }
 
-/// Folds four vectors of 64 bytes.
+/// Folds `data` with four vectors of 64 bytes.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
 fn wide<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     let (vectors, rest) = data.as_chunks::<64>();
@@ -92,7 +92,7 @@ fn wide<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     finish::<POLYNOMIAL>(quarters, rest)
 }
 
-/// Folds four vectors of 16 bytes.
+/// Folds `data` with four vectors of 16 bytes.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn narrow<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     let (blocks, rest) = data.as_chunks::<64>();
@@ -110,7 +110,7 @@ fn narrow<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     finish::<POLYNOMIAL>(folded, rest)
 }
 
-/// Reduces four vectors of 16 bytes to a register, and processes the bytes after them.
+/// Reduces four vectors of 16 bytes to a register, and then processes `rest`.
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn finish<const POLYNOMIAL: u32>(vectors: [__m128i; 4], rest: &[u8]) -> u32 {
@@ -139,7 +139,7 @@ fn fold_64(vector: __m512i, factors: [u64; 2], next: __m512i) -> __m512i {
     let factors = _mm512_set_epi64(second, first, second, first, second, first, second, first);
     let first = _mm512_clmulepi64_epi128::<0x00>(vector, factors);
     let second = _mm512_clmulepi64_epi128::<0x11>(vector, factors);
-    // XOR of all three.
+    // XOR of all three operands.
     _mm512_ternarylogic_epi64::<0x96>(first, second, next)
 }
 

@@ -1,4 +1,4 @@
-//! Queue of completed results for one event loop, and the wake-up of that loop.
+//! Queue of completed results for one event loop, and the mechanism that wakes the loop.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,8 @@ use super::loops::wake_call;
 use crate::call::Outcome;
 use crate::callback_threads::CallbackQueue;
 
-/// Outcomes pushed after their loop was closed. They may hold Python objects, so the next attached thread drops them.
+/// Outcomes that were pushed after their loop was closed. They may hold Python objects, so the next attached thread
+/// must drop them.
 static ORPHANED: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
 
 /// Mechanism that wakes a loop.
@@ -24,12 +25,12 @@ pub(super) enum Wakeup {
 
 pub(super) struct Queue {
     done: Vec<(u64, Option<Outcome>)>,
-    /// True if the loop was woken and has not called `drain` since.
+    /// True if the loop was woken and has not called `drain` since then.
     wakeup_pending: bool,
     pub(super) wakeup: Wakeup,
 }
 
-/// The client's side of a bridge.
+/// The client's side of a bridge: threads of the client push results here.
 pub struct Inbox {
     pub(super) id: u64,
     queue: Mutex<Queue>,
@@ -53,7 +54,7 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pushes results, and wakes the loop if needed.
+    /// Pushes results, and wakes the loop unless a wake-up is already pending.
     pub fn push(&self, done: impl IntoIterator<Item = (u64, Option<Outcome>)>) {
         let mut queue = self.lock();
         if matches!(queue.wakeup, Wakeup::Closed) {
@@ -66,7 +67,7 @@ impl Inbox {
             return;
         }
         match &queue.wakeup {
-            // At most one byte is unread, so the write never blocks.
+            // The write never blocks, because the socket has at most one unread byte.
             Wakeup::Socket(socket) => drop((&*socket).write(&[1])),
             Wakeup::Thread(queue) => {
                 let id = self.id;

@@ -33,16 +33,17 @@ pub(super) fn current_loop(py: Python<'_>) -> PyResult<(Arc<LoopState>, Py<PyAny
     Ok((state, future.unbind(), iterator))
 }
 
-/// An event loop with a bridge.
+/// An event loop that has a bridge.
 struct KnownLoop {
     running: Py<PyWeakrefReference>,
-    /// The loop owns the bridge through the registered callback, so that a closed loop releases it with its sockets.
+    /// Weak reference, because the loop owns the bridge through the registered callback. A closed loop therefore
+    /// releases the bridge and its sockets.
     state: Weak<LoopState>,
-    /// Owns the bridge if the loop cannot watch sockets.
+    /// The bridge itself, only set if the loop cannot watch sockets and therefore does not own it.
     bridge: Option<Py<Bridge>>,
 }
 
-/// Loops by address. Only attached threads take the lock, and run no Python code while they hold it.
+/// Loops by address. Only attached threads take the lock, and they run no Python code while they hold it.
 static KNOWN_LOOPS: LazyLock<Mutex<HashMap<usize, KnownLoop>>> = LazyLock::new(Mutex::default);
 
 fn state_of(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<LoopState>> {
@@ -50,7 +51,7 @@ fn state_of(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<LoopStat
     {
         let known = known_loops();
         let state = known.get(&address).and_then(|known| {
-            // The address may belong to another, earlier loop.
+            // The entry may belong to an earlier loop that had the same address.
             let same = known.running.bind(py).upgrade().is_some_and(|known| known.is(running));
             known.state.upgrade().filter(|state| same && state.pid == process_id())
         });
@@ -73,7 +74,7 @@ fn known_loops() -> MutexGuard<'static, HashMap<usize, KnownLoop>> {
     KNOWN_LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes closed loops. The lock is not held while Python is asked if a loop is closed.
+/// Removes closed loops. The lock is released while `is_closed` runs, because that is Python code.
 fn remove_closed(py: Python<'_>) {
     let all: Vec<_> = known_loops().iter().map(|(address, known)| (*address, known.running.clone_ref(py))).collect();
     let open = |running: Bound<'_, PyAny>| {
@@ -90,7 +91,7 @@ fn remove_closed(py: Python<'_>) {
     }
 }
 
-/// Builds the call that wakes a loop without watched sockets. The call does nothing if the loop is gone.
+/// Builds the call that wakes a loop without watched sockets. The call does nothing if the loop no longer exists.
 pub(super) fn wake_call(py: Python<'_>, id: u64) -> PyResult<callback_threads::PyCall> {
     let known_loop = {
         let known = known_loops();

@@ -1,9 +1,9 @@
-//! Delivery of results from the Rust client to event loops: one bridge per running loop, and one wake-up for all
-//! results that are complete by then.
+//! Delivery of results from the Rust client to event loops. Each running loop has one bridge, and one wake-up delivers
+//! all results that are complete by then.
 //!
-//! Threads of the client push results into a queue. They never wait for the GIL, touch no Python object and call no
-//! loop: the first push since the last `drain` writes a byte to a socket that the loop watches (asyncio, uvloop, trio).
-//! A Python thread wakes loops that cannot watch sockets (Proactor).
+//! Threads of the client push results into a queue. These threads never wait for the GIL, touch no Python object and
+//! call no loop. Instead, the first push since the last `drain` writes a byte to a socket that the loop watches
+//! (asyncio, uvloop, trio). Loops that cannot watch sockets (Proactor) are woken by a Python thread.
 
 mod inbox;
 mod loops;
@@ -34,7 +34,7 @@ use crate::runtime::process_id;
 /// Number of wake-ups of event loops in this process.
 static WAKE_UPS: AtomicU64 = AtomicU64::new(0);
 
-/// Wake-ups of loops that cannot watch sockets.
+/// Queue of the calls that wake loops that cannot watch sockets.
 static LOOP_WAKER: LazyQueue = LazyQueue::new("samsarrow-loops", RunsOn::NativeThread);
 
 /// Converts a pushed outcome to the awaited result, on the thread of the loop.
@@ -47,7 +47,8 @@ struct Waiter {
     take: BuildResult,
 }
 
-/// The loop's side of a bridge. Only attached threads lock the mutexes, and never while Python code runs.
+/// The loop's side of a bridge. Only attached threads lock the mutexes, and they run no Python code while they hold
+/// one.
 struct LoopState {
     pid: u32,
     inbox: Option<Arc<Inbox>>,
@@ -59,7 +60,7 @@ struct LoopState {
 
 impl LoopState {
     fn inbox(&self) -> PyResult<&Arc<Inbox>> {
-        // The parent's loop does not run in the child of a fork.
+        // In the child of a fork, the parent's loop does not run.
         let inbox = self.inbox.as_ref().filter(|_| self.pid == process_id());
         inbox.ok_or_else(|| PyRuntimeError::new_err("this event loop belongs to the parent of this process"))
     }
@@ -73,13 +74,13 @@ impl Drop for LoopState {
     fn drop(&mut self) {
         match self.inbox.take() {
             Some(inbox) if self.pid == process_id() => inbox.close(),
-            // A thread that does not exist in this process may hold the lock of the inbox.
+            // In the child of a fork, leak the inbox: its lock may be held by a thread that does not exist here.
             inbox => std::mem::forget(inbox),
         }
     }
 }
 
-/// The object that an event loop watches, with the callback for readable data.
+/// The object that an event loop watches. Its `drain` is the callback for readable data.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct Bridge {
     state: Arc<LoopState>,
@@ -103,14 +104,14 @@ impl Bridge {
         })
     }
 
-    /// Returns the descriptor of the socket to watch.
+    /// Returns the file descriptor of the socket that the loop must watch.
     fn fileno(&self) -> PyResult<u64> {
         let socket = self.state.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyRuntimeError::new_err("the bridge is closed");
         socket.as_ref().and_then(raw_handle).ok_or_else(closed)
     }
 
-    /// Switches to wake-ups by a thread, for a loop that cannot watch sockets.
+    /// Makes a thread wake the loop, because the loop cannot watch sockets.
     fn wake_by_thread(&self, py: Python<'_>) -> PyResult<()> {
         let queue = LOOP_WAKER.get(py)?;
         self.state.inbox()?.lock().wakeup = Wakeup::Thread(queue);
@@ -118,7 +119,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Completes all waiters with a result, on the thread of the loop.
+    /// Completes all waiters whose results are available. Runs on the thread of the loop.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         let _guard = interpreter_guard::acquire(py);
         let Ok(inbox) = self.state.inbox() else { return Ok(()) };
@@ -130,7 +131,7 @@ impl Bridge {
         let mut interrupted = Ok(());
         for (token, outcome) in inbox.take() {
             let waiter = self.state.waiters().remove(&token);
-            // KeyboardInterrupt may be raised here; the remaining waiters are completed anyway.
+            // `complete` may raise KeyboardInterrupt. The remaining waiters are completed anyway.
             if let Some(Err(error)) = waiter.map(|waiter| waiter.complete(py, outcome)) {
                 interrupted = Err(error);
             }
@@ -138,8 +139,8 @@ impl Bridge {
         interrupted
     }
 
-    /// Lets the garbage collector find a loop that was dropped without being closed: the loop references the bridge,
-    /// and the bridge its futures.
+    /// Lets the garbage collector find a loop that was dropped without being closed. Such a loop is part of a reference
+    /// cycle, because the loop references the bridge and the bridge references futures of the loop.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let waiters = self.state.waiters.try_lock();
         waiters.iter().flat_map(|waiters| waiters.values()).try_for_each(|waiter| visit.call(&waiter.future))
@@ -167,21 +168,21 @@ fn socket_pair() -> std::io::Result<(Socket, Socket)> {
     Socket::pair()
 }
 
-/// Returns two connected sockets as asyncio does on systems without socket pairs.
+/// Returns two connected sockets. They are created as asyncio does on systems without socket pairs.
 #[cfg(windows)]
 fn socket_pair() -> std::io::Result<(Socket, Socket)> {
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     let ours = Socket::connect(listener.local_addr()?)?;
     loop {
         let (theirs, from) = listener.accept()?;
-        // Any process on this machine may connect.
+        // Check the address, because any process on this machine may connect.
         if from == ours.local_addr()? {
             return Ok((ours, theirs));
         }
     }
 }
 
-/// Returns the number by which event loops identify a socket.
+/// Returns the file descriptor or handle by which event loops identify a socket.
 #[cfg(unix)]
 fn raw_handle(socket: &Socket) -> Option<u64> {
     u64::try_from(socket.as_raw_fd()).ok()
@@ -196,7 +197,7 @@ fn raw_handle(socket: &Socket) -> Option<u64> {
 impl Waiter {
     fn complete(self, py: Python<'_>, outcome: Option<Outcome>) -> PyResult<()> {
         let future = self.future.bind(py);
-        // The await was cancelled: the result is not read.
+        // If the await was cancelled, the result is not read.
         if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
             return Ok(());
         }
@@ -204,7 +205,7 @@ impl Waiter {
             Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,)).map(drop),
             Err(error) if error.is_instance_of::<PyException>(py) => {
                 future.call_method1(pyo3::intern!(py, "set_exception"), (error.into_value(py),))?;
-                // Marks the exception as retrieved, so that asyncio does not log it if the awaiting task was cancelled.
+                // Mark the exception as retrieved, so that asyncio does not log it if the awaiting task was cancelled.
                 future.call_method0(pyo3::intern!(py, "exception")).map(drop)
             }
             Err(error) => Err(error),
@@ -220,7 +221,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Returns the inbox and the token of this completion. The caller must push a result.
+    /// Returns the inbox and the token of this completion. The caller must then push a result for the token.
     pub fn into_parts(mut self) -> (Arc<Inbox>, u64) {
         let parts = (Arc::clone(&self.inbox), self.token);
         self.token = u64::MAX;
@@ -243,8 +244,8 @@ impl Drop for Completion {
     }
 }
 
-/// Starts an await on the running loop: returns the completion that the client's work reports to, and the iterator for
-/// `__await__`. `take` converts the outcome on the thread of the loop.
+/// Starts an await on the running loop. Returns the completion, to which the client's work pushes its outcome, and the
+/// iterator for `__await__`. `take` converts the outcome on the thread of the loop.
 pub fn wait(py: Python<'_>, take: BuildResult) -> PyResult<(Completion, Py<PyAny>)> {
     let _guard = interpreter_guard::acquire(py);
     drop_orphaned();
@@ -255,7 +256,7 @@ pub fn wait(py: Python<'_>, take: BuildResult) -> PyResult<(Completion, Py<PyAny
     Ok((Completion { inbox, token }, iterator))
 }
 
-/// The iterator of an await whose result already exists; the loop runs no other task in between.
+/// The iterator of an await whose result already exists. The loop runs no other task before the await returns.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct Ready(Mutex<Option<Py<PyAny>>>);
 
@@ -283,7 +284,7 @@ pub fn loop_wake_ups() -> u64 {
     WAKE_UPS.load(Ordering::Relaxed)
 }
 
-/// Returns the converter of an outcome, or raises its error. An outcome of `None` means that the work was dropped.
+/// Returns the converter from an outcome, or raises the outcome's error. `None` means that the work was dropped.
 pub fn converter(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
     let outcome = outcome.unwrap_or_else(|| Err(Error::closed("the client (its work was cancelled)")));
     outcome.map_err(|error| to_py(py, &error))
