@@ -294,7 +294,7 @@ class Delivery:
         """Waits for the broker's response.
 
         Args:
-            timeout: seconds; by default until the result is available (at most `delivery.timeout.ms`).
+            timeout: seconds to wait; by default until the result is available (at most `delivery.timeout.ms`).
 
         Raises:
             KafkaTimeoutError: no result was available in time.
@@ -305,7 +305,7 @@ class Delivery:
         """Waits as `result` does, and returns the error, or None if the record was delivered.
 
         Args:
-            timeout: seconds; by default until the result is available (at most `delivery.timeout.ms`).
+            timeout: seconds to wait; by default until the result is available (at most `delivery.timeout.ms`).
 
         Raises:
             KafkaTimeoutError: no result was available in time.
@@ -334,11 +334,11 @@ class BatchDelivery:
         """Waits for the brokers' responses to all rows.
 
         Args:
-            timeout: seconds; by default until all results are available (at most `delivery.timeout.ms`).
+            timeout: seconds to wait; by default until all results are available (at most `delivery.timeout.ms`).
 
         Raises:
             KafkaTimeoutError: not all results were available in time.
-            KafkaError: a row was not delivered; the error's `outcomes` are those of all rows.
+            KafkaError: a row was not delivered. The attribute `outcomes` of the error has the outcomes of all rows.
         """
 
     def outcomes(self) -> list[PartOutcome]:
@@ -351,7 +351,7 @@ class BatchDelivery:
         """Waits as `result` does, and returns the first error, or None if all rows were delivered.
 
         Args:
-            timeout: seconds; by default until all results are available (at most `delivery.timeout.ms`).
+            timeout: seconds to wait; by default until all results are available (at most `delivery.timeout.ms`).
 
         Raises:
             KafkaTimeoutError: not all results were available in time.

@@ -78,7 +78,7 @@ fn at_exit(py: Python<'_>) -> PyResult<()> {
     let queues: Vec<_> = [CALLBACKS.started(), logging::current()].into_iter().flatten().collect();
     interpreter_guard::detach(py, || queues.iter().for_each(|queue| queue.take_over()));
     interpreter_guard::close(py);
-    // The module is only loaded if the application has created a client that must be closed.
+    // The module is only loaded once the application has created a producer or a consumer.
     let modules = py.import("sys")?.getattr("modules")?;
     let unclosed = modules.call_method1("get", ("samsarrow._unclosed",))?;
     let closed = if unclosed.is_none() { Ok(()) } else { unclosed.call_method0("close_all").map(drop) };

@@ -15,7 +15,7 @@ use samsarrow_client::types::TopicPartition;
 
 use crate::conversions::{Tp, tp, tuple};
 
-/// An assignor object with `name`, `cooperative` and `assign`; see `samsarrow.Assignor`.
+/// An assignor object with `name`, `cooperative` and `assign` (see `samsarrow.Assignor`).
 #[derive(Debug)]
 struct PythonAssignor {
     name: String,
@@ -35,7 +35,7 @@ pub(crate) fn wrap(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Assignor>> {
 
 type OnResult = Box<dyn FnOnce(Result<&Bound<'_, PyAny>, String>) + Send>;
 
-/// Receives the result of an assignor, once.
+/// Receives the result of an assignor. Only the first result is used.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Reply {
     on_result: Mutex<Option<OnResult>>,
@@ -61,11 +61,12 @@ impl Reply {
     }
 }
 
-/// A group member: topics, owned partitions, user data, rack, instance id.
+/// Subscribed topics, owned partitions, user data, rack and instance id of a group member.
 type MemberTuple<'py> = (Vec<String>, Vec<Tp>, Option<Bound<'py, PyBytes>>, Option<String>, Option<String>);
 
 impl PythonAssignor {
-    /// Calls a method on the assignors' thread. Blocks the group's task, but no other task of the runtime.
+    /// Calls a method of the assignor on the assignors' thread. This blocks the group's task, but no other task of the
+    /// runtime.
     fn call_method<T: Send + 'static>(
         &self,
         method: &'static str,
@@ -77,7 +78,7 @@ impl PythonAssignor {
         self.queue.push(usize::MAX, move |py| {
             let on_result: OnResult = Box::new(move |result| {
                 let result = result.and_then(|value| read(value).map_err(|error| repr_of(value.py(), &error)));
-                // The receiver may be gone.
+                // An error is ignored: the thread that waits for the result may no longer exist.
                 let _ = sender.send(result);
             });
             let reply = Py::new(py, Reply { on_result: Mutex::new(Some(on_result)) })?;
@@ -86,7 +87,7 @@ impl PythonAssignor {
             Ok((call, (method, arguments(py)?, reply).into_pyobject(py)?.unbind()))
         });
         let result = tokio::task::block_in_place(|| receiver.recv());
-        // The queue drops its calls when the interpreter exits.
+        // The channel is closed if the interpreter exits, because the queue then drops its calls.
         let result = result.map_err(|_| Error::closed("the interpreter"))?;
         result.map_err(|text| {
             Error::configuration(format!("assignor {}: {} failed: {text}", self.name, method.trim_start_matches('_')))

@@ -1,4 +1,4 @@
-//! AWS credentials resolved in Python, for AWS_MSK_IAM.
+//! AWS credentials for AWS_MSK_IAM that are obtained in Python.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,7 +17,8 @@ const NAME: &str = "AWS credentials";
 
 type CredentialsResult = Result<AwsCredentials, Error>;
 
-/// Sets the source of credentials of a client, unless its environment variables suffice.
+/// Sets the credential source of a client that uses AWS_MSK_IAM. Environment variables need no source, unless the
+/// client has AWS options.
 pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions) -> PyResult<()> {
     if sasl.mechanism != Mechanism::AwsMskIam || sasl.aws.is_empty() && has_aws_environment() {
         return Ok(());
@@ -62,7 +63,7 @@ impl AwsCredentialSource for PythonCredentialSource {
     }
 }
 
-/// Receives credentials or an error, once.
+/// Receives credentials or an error. Only the first result is used.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct AwsReply {
     sender: Mutex<Option<oneshot::Sender<CredentialsResult>>>,
@@ -72,7 +73,7 @@ impl AwsReply {
     fn complete(&self, result: CredentialsResult) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // The waiting login may have been cancelled.
+            // An error is ignored: the login that waits for the credentials may have been cancelled.
             let _ = sender.send(result);
         }
     }
@@ -85,7 +86,7 @@ impl AwsReply {
         self.complete(Ok(AwsCredentials { key_id, secret: secret.into(), token: token.map(Into::into) }));
     }
 
-    /// Reports an error. `passing`: true if a retry may succeed.
+    /// Reports an error. `passing` is true if a retry may succeed.
     fn fail(&self, raised: Py<PyAny>, text: &str, passing: bool) {
         let text = redact(text, []);
         self.complete(Err(match passing {

@@ -23,7 +23,7 @@ use samsarrow_wire::compression::Codec;
 use crate::encoder::BadRow;
 use crate::values::ValueDecoder;
 
-/// Maximum bytes of values that [`write_values`] returns, not counting the last value.
+/// Maximum number of bytes that [`write_values`] returns, except that the last value may exceed it.
 const MAX_WRITTEN: usize = 1024 * 1024;
 
 /// See `samsarrow.decode_batches`.
@@ -39,7 +39,7 @@ pub(crate) fn decode_batches<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
-    // Not copied: view columns point into Python's buffer.
+    // The bytes are not copied, so view columns refer to Python's buffer.
     let data = Bytes::from_owner(data);
     let batch: RecordBatch = interpreter_guard::detach(py, || decode(data, options)).map_err(|error| {
         let (text, corrupt) = (error.to_string(), error.cause.is_corrupt());
@@ -98,7 +98,8 @@ pub(crate) fn encode_batches<'py>(
     })
 }
 
-/// Returns a digest of rows that is independent of their order. The topic is `topic`, or that of the column.
+/// Returns a digest of rows that does not depend on their order. The topic of the rows is `topic`, or the one in the
+/// topic column.
 #[pyfunction]
 #[pyo3(signature = (data, topic))]
 pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option<&str>) -> PyResult<u64> {
@@ -111,7 +112,7 @@ pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option
     Ok(sum)
 }
 
-/// One column name, or several.
+/// One column name, or a list of column names.
 #[derive(FromPyObject)]
 pub(crate) enum ColumnNames {
     /// A single name.
@@ -121,7 +122,7 @@ pub(crate) enum ColumnNames {
 }
 
 impl ColumnNames {
-    /// Returns the name if there is a single one.
+    /// Returns the name, or `None` for a list of names.
     pub(crate) fn into_single(self) -> Option<String> {
         match self {
             ColumnNames::One(name) => Some(name),
@@ -130,14 +131,14 @@ impl ColumnNames {
     }
 }
 
-/// Returns the format with this name.
+/// Returns the value format with this name.
 pub(crate) fn format_of(py: Python<'_>, name: &str) -> PyResult<ValueFormat> {
     ValueFormat::from_name(name).ok_or_else(|| {
         to_py(py, &Error::configuration(format!("value_format must be json or ipc, or left out, not {name:?}")))
     })
 }
 
-/// Returns the columns of the value; the default is the column `value`.
+/// Returns the columns that form the value. By default, this is the column `value`.
 pub(crate) fn value_columns(py: Python<'_>, names: Option<ColumnNames>) -> PyResult<ValueColumns> {
     match names {
         None => Ok(ValueColumns::One("value".to_owned())),
@@ -149,8 +150,8 @@ pub(crate) fn value_columns(py: Python<'_>, names: Option<ColumnNames>) -> PyRes
     }
 }
 
-/// Returns the values of the first rows of a batch, up to [`MAX_WRITTEN`] bytes, as a batch of one column that is valid
-/// for the schema of `reader`; or the first row with a value that cannot be written.
+/// Writes the values of the first rows of a batch, up to [`MAX_WRITTEN`] bytes. Returns a batch with a single column,
+/// whose values follow the JSON schema of `reader`. If a value cannot be written, returns its row instead.
 #[pyfunction]
 #[pyo3(signature = (data, value, value_format, reader=None))]
 pub(crate) fn write_values<'py>(
@@ -189,7 +190,7 @@ pub(crate) fn write_values<'py>(
     Ok((Some(arrow_ffi::to_pyarrow(py, &batch)?), None))
 }
 
-/// Returns a batch without rows, with the columns of Arrow data. pyarrow cannot create one for some types.
+/// Returns a batch without rows that has the columns of Arrow data. pyarrow cannot create such a batch for some types.
 #[pyfunction]
 pub(crate) fn empty_batch<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(arrow_ffi::schema_of(data)?))

@@ -13,7 +13,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use crate::{aws, metrics, token_provider};
 
-/// Parses (name, value) pairs by the table of options.
+/// Parses (name, value) pairs according to the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
     let _guard = interpreter_guard::acquire(py);
     let mut values = Vec::with_capacity(pairs.len());
@@ -45,7 +45,7 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     }
     options.common.metrics.observer = observer;
     for remark in options.remarks() {
-        // Logged directly, because the first client starts the log queue later.
+        // Use Python's `logging` directly, because the log queue only starts with the first client.
         let logger = py.import("logging")?.call_method1("getLogger", ("samsarrow.config",))?;
         logger.call_method1("warning", (remark,))?;
     }
@@ -57,13 +57,13 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     Ok(options)
 }
 
-/// Warns the caller that created the client, one frame above the Python class.
+/// Emits a warning that refers to the code that created the client, which is one frame above the Python class.
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let category = py.import("samsarrow.exceptions")?.getattr("OffsetStorageWarning")?;
     PyErr::warn(py, &category, &CString::new(text)?, 2)
 }
 
-/// Converts the value of an option.
+/// Converts the value of an option from Python.
 pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValue, Error> {
     let wrong_type = || {
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
@@ -77,7 +77,7 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     if value.is_none() {
         return Ok(OptionValue::Default);
     }
-    // Includes integers of NumPy, through `__index__`.
+    // This includes NumPy integers, which are converted through `__index__`.
     if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyString>() {
         match value.extract() {
             Ok(number) => return Ok(OptionValue::Int(number)),
@@ -96,7 +96,7 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     if let Some(length) = micros(value).map_err(|_| wrong_type())? {
         return Ok(OptionValue::Micros(length));
     }
-    // Other numbers and booleans of NumPy are converted to Python's.
+    // Convert other NumPy numbers and booleans to Python's types first.
     if value.hasattr("dtype").unwrap_or(false)
         && let Ok(plain) = value.call_method0("item")
         && !plain.hasattr("dtype").unwrap_or(true)
@@ -106,7 +106,7 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| wrong_type())
 }
 
-/// Returns the microseconds of a `datetime.timedelta`; None for anything else.
+/// Returns the microseconds of a `datetime.timedelta`, or None for any other object.
 fn micros(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     let class = value.py().import("datetime")?.getattr("timedelta")?;
     if !value.is_instance(&class)? {
@@ -122,7 +122,8 @@ pub(crate) fn options_markdown() -> String {
     config::options_markdown()
 }
 
-/// Returns each option: name, aliases, `secret`, `path` or `plain`, and the clients that have it.
+/// Returns for each option its name, its aliases, its kind (`secret`, `path` or `plain`), and the clients that support
+/// it.
 #[pyfunction]
 pub(crate) fn option_table() -> Vec<(&'static str, Vec<&'static str>, &'static str, Vec<String>)> {
     let kind = |spec: &OptionSpec| match spec.kind {
@@ -134,7 +135,7 @@ pub(crate) fn option_table() -> Vec<(&'static str, Vec<&'static str>, &'static s
     OPTIONS.iter().map(|spec| (spec.name, spec.aliases.to_vec(), kind(spec), clients(spec))).collect()
 }
 
-/// Returns each option with its type, or its permitted values, and its description.
+/// Returns for each option its name, its types or permitted values, and its description.
 #[pyfunction]
 pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
     let types = |spec: &OptionSpec| match spec.kind {
@@ -151,17 +152,18 @@ pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static s
     OPTIONS.iter().map(|spec| (spec.name, types(spec), spec.doc)).collect()
 }
 
-/// Returns the names and values of a properties file, in file order.
+/// Returns the names and values in a properties file, in the order of the file.
 #[pyfunction]
 pub(crate) fn properties(py: Python<'_>, text: &str) -> PyResult<Vec<(String, String)>> {
     let read = config::properties(text).map_err(|error| to_py(py, &Error::configuration(error)))?;
     Ok(read.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect())
 }
 
-/// Code, name of the exception class, retriable, fatal, description, name in Kafka.
+/// Error code, name of the exception class, true if retriable, true if fatal, description, and Kafka's name of the
+/// error.
 type ErrorRow = (i16, String, bool, bool, &'static str, &'static str);
 
-/// Returns all errors of the protocol.
+/// Returns all error codes of the protocol except `NONE`.
 #[pyfunction]
 pub(crate) fn error_table() -> Vec<ErrorRow> {
     let errors = ErrorCode::ALL.iter().filter(|code| !code.is_none());

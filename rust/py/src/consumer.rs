@@ -33,10 +33,10 @@ pub(crate) struct Consumer {
     core: Owned<Arc<Core>>,
 }
 
-/// A completed asynchronous commit: its number, failed partitions, and the exception if nothing was committed.
+/// A completed asynchronous commit: its number, the failed partitions, and an exception if nothing was committed.
 type CompletedCommit = (u64, Failures, Option<Py<PyAny>>);
 
-/// A partition of a bounded read, its position and its end offset.
+/// A partition of a bounded read, its position, and its end offset.
 type BoundedPartition = (Tp, Option<i64>, i64);
 
 impl Consumer {
@@ -76,7 +76,7 @@ impl Consumer {
         Ok(Metrics::new(self.core.get(py)?.metrics()))
     }
 
-    /// Subscribes to topics or to a pattern.
+    /// Subscribes to topics, or to a pattern if one is given.
     fn subscribe(&self, py: Python<'_>, topics: Vec<String>, pattern: Option<&str>) -> PyResult<()> {
         let core = self.core.get(py)?;
         let runtime = runtime(py)?;
@@ -118,7 +118,7 @@ impl Consumer {
         Ok(self.core.get(py)?.default_timeout().as_secs_f64())
     }
 
-    /// Starts a poll and returns its deadline. It marks the rows of earlier polls as processed.
+    /// Starts a poll and returns its deadline. Starting a poll marks the rows of earlier polls as processed.
     #[pyo3(signature = (timeout))]
     fn begin_poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Deadline> {
         let core = self.core.get(py)?;
@@ -129,10 +129,10 @@ impl Consumer {
         Ok(Deadline::after(timeout))
     }
 
-    /// Returns what is available now: rows; a rebalance for the listener; True if asynchronous commits have completed;
-    /// otherwise None. Python calls the listener, so that user code has no Rust frames below it.
+    /// Returns available rows, a rebalance for the listener, or True if asynchronous commits have completed. Returns
+    /// None if none of these is available. Python calls the listener, so that user code has no Rust frames below it.
     ///
-    /// The schema's metadata contains the positions after the rows. Without `rows`, no rows are returned.
+    /// The schema's metadata contains the positions after the rows. If `rows` is false, no rows are returned.
     fn try_poll(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
         let polled = if rows { core.try_poll() } else { core.try_poll_events() };
@@ -147,7 +147,7 @@ impl Consumer {
         })
     }
 
-    /// Waits until `try_poll` may return something.
+    /// Waits until `try_poll` may return something, for at most `timeout` seconds.
     fn wait_ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
@@ -157,8 +157,8 @@ impl Consumer {
         }))
     }
 
-    /// Prepares the listener's call: commits before a revocation, with automatic commits, and starts fetching newly
-    /// assigned partitions. Returns false if the time ran out.
+    /// Prepares the call of the listener. With automatic commits, commits before a revocation. For newly assigned
+    /// partitions, starts fetching. Returns false if `timeout` has passed.
     fn prepare(&self, py: Python<'_>, event: &RebalanceEvent, timeout: f64) -> PyResult<Call> {
         let (core, event) = (self.arc(py)?, event.0.clone());
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
@@ -166,13 +166,13 @@ impl Consumer {
         Ok(Call::new(work, |py, done| Ok(done.into_pyobject(py)?.to_owned().into_any().unbind())))
     }
 
-    /// Reports that the listener was called.
+    /// Records that the listener was called.
     fn acknowledge(&self, py: Python<'_>, event: &RebalanceEvent) -> PyResult<()> {
         self.core.get(py)?.acknowledge(&event.0);
         Ok(())
     }
 
-    /// Reports that the listener was not called: the next poll returns the rebalance again.
+    /// Records that the listener was not called, so that the next poll returns the rebalance again.
     fn requeue_rebalance(&self, py: Python<'_>) -> PyResult<()> {
         self.core.get(py)?.requeue();
         Ok(())
@@ -184,7 +184,7 @@ impl Consumer {
         arrow_ffi::to_pyarrow(py, &batch)
     }
 
-    /// Returns completed asynchronous commits, each once.
+    /// Returns the asynchronous commits that have completed since the last call.
     fn take_completed(&self, py: Python<'_>) -> PyResult<Vec<CompletedCommit>> {
         let convert = |completed: Completed| match completed.outcome {
             Ok(outcomes) => (completed.id, failures(py, outcomes), None),
@@ -217,7 +217,7 @@ impl Consumer {
         Ok(Call::new(work, |py, outcomes| to_object(py, failures(py, outcomes))))
     }
 
-    /// Commits in the background. Returns a number by which `take_completed` reports the commit.
+    /// Commits in the background. Returns the number under which `take_completed` reports the commit.
     #[pyo3(signature = (offsets))]
     fn commit_async(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>) -> PyResult<u64> {
         let core = self.core.get(py)?;
@@ -226,14 +226,14 @@ impl Consumer {
         core.commit_async(offsets.map(to_offsets)).map_err(|error| to_py(py, &error))
     }
 
-    /// Returns the offsets to commit after the rows of Arrow data.
+    /// Returns the offsets to commit once the rows of Arrow data are processed.
     fn offsets_after(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
         let batches = batches(py, data)?;
         let offsets = self.core.get(py)?.offsets_after(&batches).map_err(|error| to_py(py, &error))?;
         Ok(committed_tuples(offsets))
     }
 
-    /// Like `offsets_after`, for results of `ends_of`.
+    /// Like `offsets_after`, but for the results of `ends_of`.
     fn offsets_of_ends(&self, py: Python<'_>, ends: Vec<PyRowsEnd>) -> PyResult<Vec<(Tp, Committed)>> {
         let convert = |(pair, (offset, metadata, leader_epoch), id): PyRowsEnd| {
             (tp(&pair), RowsEnd { at: OffsetAndMetadata { offset, metadata, leader_epoch }, topic_id: Uuid(id) })
@@ -245,19 +245,19 @@ impl Consumer {
         self.core.get(py)?.store_offsets(to_offsets(offsets)).map_err(|error| to_py(py, &error))
     }
 
-    /// Returns group, member id, generation (or epoch) and instance id.
+    /// Returns the group, the member id, the generation (or member epoch) and the instance id.
     fn group_metadata(&self, py: Python<'_>) -> PyResult<(String, String, i32, Option<String>)> {
         let (group, member) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
         Ok((group, member.member_id, member.generation, member.instance_id))
     }
 
-    /// Returns the event that the listener must receive before `close` or `unsubscribe`: kind and partitions.
+    /// Returns the kind and partitions of the rebalance that the listener must receive before `close` or `unsubscribe`.
     fn final_rebalance(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
         Ok(self.core.get(py)?.final_rebalance().as_ref().map(kind_and_partitions))
     }
 
-    /// Waits for asynchronous commits; with automatic commits, first commits the processed rows, and those of the last
-    /// poll if `everything`. Returns the remaining seconds.
+    /// Waits for asynchronous commits. With automatic commits, first commits the processed rows and, if `everything`,
+    /// also the rows of the last poll. Returns the remaining seconds.
     #[pyo3(signature = (everything, timeout))]
     fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
@@ -307,7 +307,7 @@ impl Consumer {
         Ok(Call::new(work, |py, offsets| to_object(py, offset_tuples(offsets))))
     }
 
-    /// Returns offset, timestamp and leader epoch of the first record at or after each time.
+    /// Returns the offset, timestamp and leader epoch of the first record at or after each time.
     #[pyo3(signature = (times, timeout))]
     fn offsets_for_times(&self, py: Python<'_>, times: Vec<(Tp, i64)>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
@@ -337,14 +337,14 @@ impl Consumer {
         Ok(Call::new(work, |py, partitions| to_object(py, tuples(&partitions))))
     }
 
-    /// Sets the position. The leader epoch is that of the record before `offset`.
+    /// Sets the position of a partition. `leader_epoch` is the epoch of the record before `offset`.
     #[pyo3(signature = (partition, offset, leader_epoch))]
     fn seek(&self, py: Python<'_>, partition: Tp, offset: i64, leader_epoch: Option<i32>) -> PyResult<()> {
         let core = self.core.get(py)?;
         core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
-    /// Bounds reads of a partition to rows below this offset; None removes the bound.
+    /// Limits reads of a partition to rows below the offset `until`; None removes the limit.
     #[pyo3(signature = (partition, until))]
     fn read_until(&self, py: Python<'_>, partition: Tp, until: Option<i64>) -> PyResult<()> {
         self.core.get(py)?.read_until(&tp(&partition), until).map_err(|error| to_py(py, &error))
@@ -355,7 +355,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns the partitions below their ends, with positions and ends, and the partitions without an end.
+    /// Returns the partitions that have not reached their ends, with their positions and ends, and the partitions
+    /// without an end.
     fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<BoundedPartition>, Vec<Tp>)> {
         let bounds = self.core.get(py)?.bounds();
         let open = bounds.open.into_iter().map(|(tp, position, end)| (tuple(&tp), position, end));
@@ -374,12 +375,12 @@ impl Consumer {
         self.seek_to(py, &partitions, SeekTarget::Committed)
     }
 
-    /// Seeks to a time in milliseconds.
+    /// Seeks to a timestamp in milliseconds since 1970.
     fn seek_to_timestamp(&self, py: Python<'_>, partitions: Vec<Tp>, timestamp: i64) -> PyResult<Call> {
         self.seek_to(py, &partitions, SeekTarget::Timestamp(timestamp))
     }
 
-    /// Returns true if the partition is assigned, not paused, and its next row has this offset.
+    /// Returns true if the partition is assigned and not paused, and its next row has this offset.
     fn is_next(&self, py: Python<'_>, partition: Tp, offset: i64) -> PyResult<bool> {
         Ok(self.core.get(py)?.is_next(&tp(&partition), offset))
     }
@@ -396,7 +397,7 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.paused()))
     }
 
-    /// Closes the consumer. It continues in the background if a signal handler raises.
+    /// Closes the consumer. Closing continues in the background if a signal handler raises.
     #[pyo3(signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
@@ -420,7 +421,7 @@ impl Consumer {
     }
 }
 
-/// Converts a plain value.
+/// Converts a value that needs no custom conversion.
 fn to_object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {
     value.into_py_any(py)
 }

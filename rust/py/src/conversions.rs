@@ -49,17 +49,17 @@ pub(crate) fn offset_tuples(offsets: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64
     offsets.into_iter().map(|(tp, offset)| (tuple(&tp), offset)).collect()
 }
 
-/// Returns the offsets after the last rows of each partition in Arrow data.
+/// Returns for each partition the offset after its last row in Arrow data.
 #[pyfunction]
 pub(crate) fn offsets_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
     let offsets = offsets_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
     Ok(committed_tuples(offsets))
 }
 
-/// Partition, offset to commit, and topic id after the rows of one partition.
+/// End of the rows of one partition: the partition, the offset to commit, and the topic id.
 pub(crate) type PyRowsEnd = (Tp, Committed, [u8; 16]);
 
-/// Like [`offsets_of`], with the ids of the topics that the rows were read from.
+/// Like [`offsets_of`], but includes the ids of the topics that the rows were read from.
 #[pyfunction]
 pub(crate) fn ends_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<PyRowsEnd>> {
     let ends = ends_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;

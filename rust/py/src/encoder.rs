@@ -15,10 +15,11 @@ use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, 
 
 use crate::value_options::ProtobufSchema;
 
-/// Row, None, field, reason, None: the layout of the decoder's bad values, which also have a schema.
+/// Row, None, field, reason and None. This is the layout of the decoder's bad values, which have a schema id and a
+/// schema description instead of None.
 pub(crate) type BadRow = (usize, Option<u64>, String, String, Option<String>);
 
-/// Batches of one column, or the first row that cannot be encoded.
+/// Batches with one column, or the first row that cannot be encoded.
 type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<BadRow>);
 
 /// See `samsarrow.values`.
@@ -29,7 +30,7 @@ pub(crate) struct ValueEncoder {
 
 #[pymethods]
 impl ValueEncoder {
-    /// Creates an encoder of Avro values for a column of the type in `like`.
+    /// Creates an encoder that encodes a column to Avro values. `like` is a batch whose column has the same type.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, like, framing, schema_id))]
     fn avro(
@@ -48,7 +49,7 @@ impl ValueEncoder {
         build().map(|encoder| Self { encoder }).map_err(|error| schema_error(py, &error))
     }
 
-    /// Creates an encoder of Protobuf values for a column of the type in `like`.
+    /// Creates an encoder that encodes a column to Protobuf values. `like` is a batch whose column has the same type.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, message, like, framing, schema_id))]
     fn protobuf(
@@ -90,7 +91,7 @@ impl ValueEncoder {
         self.encoder.indexes()
     }
 
-    /// Encodes the column of a batch; returns the first row that cannot be encoded, if any.
+    /// Encodes the column of a batch. If a row cannot be encoded, returns the first such row.
     fn encode<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Encoded<'py>> {
         let column = column(batch)?;
         match interpreter_guard::detach(py, || self.encoder.encode(&column)) {
@@ -103,26 +104,26 @@ impl ValueEncoder {
     }
 }
 
-/// Returns the Avro schema of a batch's column as text, with this record name.
+/// Returns the Avro schema for the type of a batch's column, as text. `name` is the name of the record.
 #[pyfunction]
 pub(crate) fn avro_schema(py: Python<'_>, like: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     derive(column(like)?.data_type(), name).map_err(|error| schema_error(py, &error))
 }
 
-/// Returns true if `send_batch` sends a batch's column as bytes, without a format.
+/// Returns true if the type of a batch's column is bytes, which `send_batch` sends without a value format.
 #[pyfunction]
 pub(crate) fn is_bytes(like: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(samsarrow_arrow::is_bytes(column(like)?.data_type()))
 }
 
-/// Returns the full name of a schema, if it has one.
+/// Returns the full name of a schema, or None if it has no name.
 #[pyfunction]
 pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> PyResult<Option<String>> {
     let schema = Schema::parse_with(schema, &needed).map_err(|error| schema_error(py, &error))?;
     Ok(schema.name().map(str::to_owned))
 }
 
-/// Returns the first row of a batch's column with a number that JSON cannot represent.
+/// Returns the first row of a batch's column that contains a number that JSON cannot represent.
 #[pyfunction]
 pub(crate) fn json_non_finite(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<BadRow>> {
     let column = column(batch)?;
@@ -130,7 +131,7 @@ pub(crate) fn json_non_finite(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyRes
     Ok(checked.err().map(|bad| (bad.row, None, bad.path, bad.reason, None)))
 }
 
-/// Returns the column `headers` of a batch with a schema header added to rows whose `value` is not null.
+/// Returns the column `headers` of a batch. A schema header is added to all rows whose `value` is not null.
 #[pyfunction]
 pub(crate) fn with_schema_header<'py>(
     py: Python<'py>,

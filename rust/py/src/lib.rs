@@ -23,7 +23,7 @@ mod values;
 
 use pyo3::prelude::*;
 
-// Untested on free-threaded Python: importing the module enables the GIL there.
+// The module is not tested on free-threaded Python, so importing it enables the GIL there.
 #[pymodule(gil_used = true)]
 mod _core {
     use pyo3::prelude::*;

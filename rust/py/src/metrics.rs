@@ -19,7 +19,7 @@ use samsarrow_wire::messages::Uuid;
 
 use crate::conversions::tuples;
 
-/// Maximum number of queued events; more are dropped.
+/// Maximum number of queued events. If the queue is full, further events are dropped.
 const MAX_QUEUED: usize = 10_000;
 
 /// The metrics of one client.
@@ -34,9 +34,9 @@ impl Metrics {
     }
 }
 
-/// Index in the table of metrics, label values, value.
+/// Index in the table of metrics, label values, and value of the metric.
 type Sample = (usize, Py<PyAny>, Py<PyAny>);
-/// p50, p95, p99, maximum, count, sum; times in seconds.
+/// p50, p95, p99, maximum, count and sum of latencies. All except the count are in seconds.
 type Latency = (f64, f64, f64, f64, u64, f64);
 
 #[pymethods]
@@ -52,7 +52,7 @@ impl Metrics {
         Ok(self.core.get(py)?.client_id().to_owned())
     }
 
-    /// Returns for each metric: index in the table, label values, value.
+    /// Returns for each metric its index in the table of metrics, its label values, and its value.
     fn samples(&self, py: Python<'_>) -> PyResult<Vec<Sample>> {
         let samples = self.core.get(py)?.samples();
         let convert = |sample: metrics::Sample| {
@@ -78,12 +78,12 @@ impl Metrics {
     }
 }
 
-/// Returns a call for the client instance id (KIP-714), as 16 bytes.
+/// Returns a call that gets the client instance id (KIP-714) as 16 bytes.
 pub(crate) fn instance_id(work: impl Future<Output = Result<Uuid>> + Send + 'static) -> samsarrow_bridge::call::Call {
     samsarrow_bridge::call::Call::new(work, |py, id| Ok(PyBytes::new(py, &id.0).into_any().unbind()))
 }
 
-/// Returns the metrics of several clients in the text format of Prometheus.
+/// Returns the metrics of several clients in Prometheus' text format.
 #[pyfunction]
 pub(crate) fn exposition(py: Python<'_>, clients: Vec<Py<Metrics>>) -> PyResult<String> {
     let metrics = clients
@@ -95,7 +95,7 @@ pub(crate) fn exposition(py: Python<'_>, clients: Vec<Py<Metrics>>) -> PyResult<
 }
 
 /// Group and name in the Java client, kind, unit, label, names in Prometheus, OpenTelemetry and KIP-714, factor to the
-/// base unit, base unit, description.
+/// base unit, base unit, and description of a metric.
 type Row = (
     String,
     &'static str,
@@ -110,7 +110,7 @@ type Row = (
     &'static str,
 );
 
-/// Returns all metrics of a kind of client, each with its index.
+/// Returns all metrics of one kind of client, each with its index in the table of metrics.
 #[pyfunction]
 pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
     let kinds = [ClientKind::Producer, ClientKind::Consumer, ClientKind::Admin];
@@ -151,19 +151,19 @@ pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
     Ok(rows.map(row).collect())
 }
 
-/// Returns the page docs/metrics.md.
+/// Returns the contents of the page docs/metrics.md.
 #[pyfunction]
 pub(crate) fn metrics_markdown() -> String {
     metrics::metrics_markdown()
 }
 
-/// Returns the version of the OpenTelemetry conventions that the names follow.
+/// Returns the version of the OpenTelemetry conventions that the metric names follow.
 #[pyfunction]
 pub(crate) fn opentelemetry_conventions() -> &'static str {
     CONVENTIONS
 }
 
-/// Returns the observer, if the option is `on.event`.
+/// Returns the observer if the option is `on.event`, and `None` for any other option.
 pub(crate) fn observer_from_option(
     py: Python<'_>,
     name: &str,
@@ -181,10 +181,10 @@ pub(crate) fn observer_from_option(
     Ok(Some(Arc::new(PythonObserver { function, queue: EVENTS.get(py)?, dropping: AtomicBool::new(false) })))
 }
 
-/// Calls a Python function for events, on the thread that all event functions of the process share.
+/// Calls a Python function for each event. All event functions of the process are called on the same thread.
 #[derive(Debug)]
 struct PythonObserver {
-    /// Function, and context variables of the code that created the client.
+    /// The function, and the context variables of the code that created the client.
     function: Arc<(Py<PyAny>, Context)>,
     queue: Arc<CallbackQueue>,
     dropping: AtomicBool,

@@ -35,7 +35,7 @@ pub(crate) struct Producer {
     core: Owned<Arc<Core>>,
 }
 
-/// Returns bytes, or text as UTF-8. Immutable objects are borrowed.
+/// Returns bytes as they are, and text as UTF-8. Immutable objects are borrowed instead of copied.
 fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Cow<'a, [u8]>>> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -56,7 +56,7 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
     Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
 }
 
-/// Converts an argument, with an error that names it.
+/// Converts an argument. If that fails, the error contains the name of the argument.
 fn argument<'a, 'py, T>(value: &'a Bound<'py, PyAny>, name: &str, expected: &str) -> PyResult<T>
 where
     T: FromPyObject<'a, 'py>,
@@ -93,7 +93,8 @@ impl Producer {
         Ok(Self { core: Owned::new("producer", Arc::new(core)) })
     }
 
-    /// Returns a delivery; or, if the buffer is full or the topic is unknown, a call that returns a `Reservation`.
+    /// Returns the delivery of the record. If the buffer is full or the topic is unknown, returns a call that returns a
+    /// `Reservation`.
     #[pyo3(signature = (topic, value, key, headers, partition, timestamp))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn send(
@@ -115,7 +116,7 @@ impl Producer {
         let record = RecordRef { topic, partition, timestamp, key, value, headers: &headers };
         match core.try_send(record) {
             Ok(delivery) => Ok(Py::new(py, Delivery::new(delivery))?.into_any()),
-            // The only two reasons to wait.
+            // These are the only two reasons to wait.
             Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
                 let (core, record) = (Arc::clone(&core), record.to_record());
                 let room = async move { core.reserve(record).await };
@@ -159,13 +160,13 @@ impl Producer {
         Ok(Batches { core, topic, input, call, columns, written, sent: Arc::default() })
     }
 
-    /// Returns the number of the open transaction, or of the last one.
+    /// Returns the number of the open transaction, or of the last transaction if none is open.
     fn transaction_number(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.core.get(py)?.transaction_number())
     }
 
-    /// Waits for all deliveries. If `raises`, failed records whose deliveries were not read are an error; otherwise
-    /// they are logged.
+    /// Waits for all deliveries. Then, if records have failed whose deliveries were not read, raises an error if
+    /// `raises`, and otherwise logs them.
     #[pyo3(signature = (timeout, raises))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
@@ -177,8 +178,8 @@ impl Producer {
             wait_for_callbacks(queue, limit.saturating_sub(started.elapsed())).await;
             Ok(core)
         };
-        // This runs in the thread of the caller: by then, cancelled awaits have left their results unread, and a
-        // cancelled flush does not mark failures as read.
+        // Check in the thread of the caller. By then, cancelled awaits have left their results unread, and a cancelled
+        // flush does not mark failures as read.
         Ok(Call::new(flush, move |py, core| {
             check_unread(&core, "flush", raises).map_err(|error| to_py(py, &error))?;
             Ok(py.None())
@@ -234,7 +235,8 @@ impl Producer {
         Ok(Call::without_result(async move { core.abort_transaction(timeout).await }))
     }
 
-    /// Adds offsets of a group. `member` is the group, member id, generation and instance id.
+    /// Adds offsets of a group to the transaction. `member` is the group, the member id, the generation and the
+    /// instance id.
     #[pyo3(signature = (offsets, member, timeout))]
     fn send_offsets_to_transaction(
         &self,
@@ -251,7 +253,7 @@ impl Producer {
         Ok(Call::without_result(async move { core.send_offsets_to_transaction(offsets, member, timeout).await }))
     }
 
-    /// Closes the producer. It continues in the background if a signal handler raises.
+    /// Closes the producer. Closing continues in the background if a signal handler raises.
     #[pyo3(signature = (timeout, raises))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
@@ -263,9 +265,10 @@ impl Producer {
             wait_for_callbacks(queue, limit.saturating_sub(started.elapsed())).await;
             Ok((core, closed))
         };
-        // As for `flush`: if the caller no longer waits, failures are logged when the producer is dropped.
+        // As in `flush`, check in the thread of the caller. If the caller no longer waits, failures are logged when the
+        // producer is dropped.
         let call = Call::new(closing, move |py, (core, closed)| {
-            // If `close` itself failed, unread failures are only logged.
+            // If `close` itself failed, its error is raised and unread failures are only logged.
             let reported = check_unread(&core, "close", raises && closed.is_ok());
             reported.and(closed).map_err(|error| to_py(py, &error))?;
             Ok(py.None())
@@ -273,8 +276,9 @@ impl Producer {
         Ok(call.continue_if_interrupted())
     }
 
-    /// Ends a producer that the application did not close, and logs records that are not delivered. It is closed unless
-    /// `usable`, which is for the application's finalizers that run after the exit hooks of the interpreter.
+    /// Ends a producer that the application did not close, and logs the records that are not delivered. If `usable`,
+    /// the producer is not closed, so that finalizers of the application that run after the interpreter's exit hooks
+    /// can still use it.
     #[pyo3(signature = (usable))]
     fn finish(&self, py: Python<'_>, usable: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
@@ -292,7 +296,7 @@ impl Producer {
     }
 }
 
-/// Reports failed records whose deliveries were not read.
+/// Raises or logs an error for failed records whose deliveries were not read.
 fn check_unread(core: &Core, call: &str, raises: bool) -> Result<()> {
     if raises {
         return core.check_unread(call);
@@ -317,25 +321,27 @@ impl Begin {
         Call::without_result(async move { core.begin_transaction_of(&call).await })
     }
 
-    /// Cancels the call; returns true if the transaction is already open.
+    /// Cancels the call. Returns true if the transaction is already open.
     fn cancel(&self) -> bool {
         self.core.cancel_begin(&self.call)
     }
 }
 
-/// Returns the callback queue, if it exists. Its own thread must not wait for it, and gets None.
+/// Returns the callback queue, or `None` if it does not exist. Also returns `None` on the queue's own thread, which
+/// must not wait for itself.
 fn callback_queue() -> Option<Arc<CallbackQueue>> {
     CALLBACKS.started().filter(|queue| !queue.is_current_thread())
 }
 
-/// Waits until the callbacks queued so far have run, for at most `limit`; later ones still run.
+/// Waits until the callbacks that are queued so far have run, but at most `limit`. Callbacks that have not run by then
+/// still run later.
 async fn wait_for_callbacks(queue: Option<Arc<CallbackQueue>>, limit: Duration) {
     if let Some(queue) = queue {
         let _ = tokio::time::timeout(limit, queue.wait_until_drained()).await;
     }
 }
 
-/// Buffer memory reserved for a record that had to wait for it.
+/// Buffer memory that is reserved for a record that had to wait.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct Reservation(Mutex<Option<CoreReservation>>);
@@ -350,13 +356,13 @@ impl Reservation {
     }
 }
 
-/// A `send_batch` in progress. It reads one batch of the input at a time, so that memory is bounded by `buffer.memory`
-/// and not by the input.
+/// A `send_batch` in progress. It reads the input one batch at a time, so that memory is bounded by `buffer.memory`
+/// instead of the size of the input.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Batches {
     core: Arc<Core>,
     topic: String,
-    /// None while it is being read.
+    /// None while a batch is being read from the input.
     input: Mutex<Option<Input>>,
     call: Arc<SendBatch>,
     columns: Columns,
@@ -386,7 +392,8 @@ impl Batches {
             let borrowed = batch.clone();
             let written = written.as_deref().map(|(format, value)| (value, *format));
             let result = core.send_part(&call, &topic, batch, columns, written).await;
-            // Memory borrowed from Python is released on an attached thread, not on a thread of the client.
+            // Return the batch, so that memory borrowed from Python is released on an attached thread instead of a
+            // thread of the client.
             Ok((result, borrowed))
         };
         let call = Call::new(work, move |py, (result, borrowed)| {
@@ -398,12 +405,12 @@ impl Batches {
         Ok(Some(call.offloaded()))
     }
 
-    /// Stops queueing rows; returns the number of rows queued.
+    /// Stops queueing rows. Returns the number of rows that were queued.
     fn cancel(&self) -> u64 {
         self.core.cancel_batch(&self.call)
     }
 
-    /// Returns the delivery of all rows sent so far.
+    /// Returns the delivery of all rows that were sent so far.
     fn delivery(&self) -> BatchDelivery {
         BatchDelivery::new(std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner)))
     }

@@ -13,7 +13,7 @@ use samsarrow_client::schema_registry::{NewSchema, Reference, RegisteredSchema, 
 
 use crate::config;
 
-/// Name, subject, version.
+/// Name, subject and version of a reference.
 type PyReference = (String, String, i32);
 /// Text, kind and references of a new schema.
 type PyNew = (String, String, Vec<PyReference>);
@@ -25,7 +25,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Returns the client, for work without the GIL.
+    /// Returns the client, so that it can be used without the GIL.
     pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Core> {
         Ok(self.core.get(py)?.clone())
     }
@@ -111,8 +111,8 @@ fn new_schema((text, kind, references): PyNew) -> NewSchema {
     NewSchema { text, kind, references: references.into_iter().map(convert).collect() }
 }
 
-/// Converts a schema: text, kind, id, GUID, subject, version, references, texts of referenced schemas, links between
-/// these, true if it has rules.
+/// Converts a schema to a tuple: text, kind, id, GUID, subject, version, references, texts of the referenced schemas,
+/// links between these schemas, and true if the schema has rules.
 fn schema_tuple(py: Python<'_>, schema: Arc<RegisteredSchema>) -> PyResult<Py<PyAny>> {
     let references: Vec<PyReference> = schema
         .references

@@ -1,4 +1,4 @@
-//! Log segments: reading as Arrow data, and dumps as text.
+//! Log segments, which are read as Arrow data or dumped as text.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use samsarrow_wire::segment::{SegmentErrorKind, Source};
 
 use crate::codec::layout_of;
 
-/// A file that is read by copying, up to its size when it was opened.
+/// A file whose contents are copied when they are read. Bytes that are appended after it was opened are ignored.
 #[derive(Debug)]
 struct FileSource {
     file: File,
@@ -69,8 +69,8 @@ fn read_at(file: &File, into: &mut [u8], position: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, position)
 }
 
-/// Returns the source for a path, whose file is copied piece by piece, or for Arrow data with one column of bytes,
-/// which is not copied.
+/// Returns the source for a path or for Arrow data with one column of bytes. A file is copied piece by piece; Arrow
+/// data is not copied.
 fn source(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn Source>> {
     if let Ok(path) = data.extract::<PathBuf>() {
         return Ok(Box::new(FileSource::open(&path)?));
@@ -160,7 +160,7 @@ impl SegmentReader {
 type Problem = (u64, i64, String);
 type Findings = (Vec<Problem>, usize, Vec<(i64, i64)>, usize, Vec<String>);
 
-/// Dump of a log segment or one of its indexes as lines of text: see `samsarrow dump-log`.
+/// Dump of a log segment or one of its indexes as lines of text (see `samsarrow dump-log`).
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct LogDump {
@@ -212,7 +212,8 @@ impl LogDump {
         Ok(Self { dump: Mutex::new(Box::new(IndexDump::new(index, log, offsets, options))) })
     }
 
-    /// Returns the next lines, at most about a megabyte and possibly none, or None at the end.
+    /// Returns the next lines, or None at the end. The text has at most about one megabyte, and may be empty before the
+    /// end.
     fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let (text, more) = interpreter_guard::detach(py, || {
             let mut text = String::new();
@@ -222,14 +223,14 @@ impl LogDump {
         (more || !text.is_empty()).then(|| PyBytes::new(py, text.as_bytes()))
     }
 
-    /// Returns the number of bytes processed and the total.
+    /// Returns the number of processed bytes and the total number of bytes.
     fn progress(&self) -> (u64, u64) {
         let dump = self.lock();
         (dump.position(), dump.size())
     }
 
-    /// Returns problems (position, offset, cause) and their number, gaps (offset, next offset) and their number, and
-    /// notes.
+    /// Returns the problems (position, offset, cause) and their number, the gaps (offset, next offset) and their
+    /// number, and the notes.
     fn findings(&self) -> Findings {
         let dump = self.lock();
         let findings = dump.findings();
@@ -244,7 +245,7 @@ impl LogDump {
     }
 }
 
-/// Returns the number of entries of an index, and the failure of a broker's sanity check, if any.
+/// Returns the number of entries of an index, and the reason if the sanity check of brokers fails.
 #[pyfunction]
 #[pyo3(signature = (data, kind, base_offset))]
 pub(crate) fn check_index(

@@ -1,4 +1,4 @@
-//! Planner of the Spark source in Python.
+//! Planner for the Spark source that is written in Python.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn python_exception(py: Python<'_>, module: &str, class: &str, error: &Error) ->
     exception.map_or_else(|failure| failure, PyErr::from_value)
 }
 
-/// Parses the options of a read, and returns those that the Python source uses. `streaming` is None if Spark does not
-/// report it.
+/// Parses the options of a read, and returns the options that the Python source uses. `streaming` is None if Spark does
+/// not report whether the read is streaming.
 #[pyfunction]
 #[pyo3(signature = (options, streaming))]
 pub(crate) fn spark_options<'py>(
@@ -70,8 +70,8 @@ pub(crate) fn spark_options<'py>(
     Ok(result)
 }
 
-/// Parses the options of a write and its columns, given as names and Spark types, and returns those that the Python
-/// sink uses.
+/// Parses the options of a write and its columns, which are given as names and Spark types. Returns the options that
+/// the Python sink uses.
 #[pyfunction]
 #[pyo3(signature = (options, columns))]
 pub(crate) fn spark_write_options<'py>(
@@ -100,7 +100,7 @@ pub(crate) fn spark_columns() -> Vec<(&'static str, &'static str)> {
     COLUMNS.into_iter().map(|column| (column.name(), column.kind(TextLayout::default()))).collect()
 }
 
-/// Planner of one batch or one streaming query.
+/// Planner of one batch query or one streaming query.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct SparkDriver {
     core: Owned<Arc<Mutex<Driver>>>,
@@ -108,7 +108,8 @@ pub(crate) struct SparkDriver {
 
 #[pymethods]
 impl SparkDriver {
-    /// `options` are the options of the read; `consumer` and `admin` those of the clients, adapted to this process.
+    /// `options` are the options of the read. `consumer` and `admin` are the options of the two clients, adapted to
+    /// this process.
     #[new]
     fn new(py: Python<'_>, options: BTreeMap<String, String>, consumer: Pairs<'_>, admin: Pairs<'_>) -> PyResult<Self> {
         let client_error = |error: ClientError| to_py(py, &error);

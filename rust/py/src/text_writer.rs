@@ -8,7 +8,7 @@ use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 
-/// Writer of batches as text in one format.
+/// Writer that converts batches to text in one format.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct TextWriter {
@@ -17,7 +17,8 @@ pub(crate) struct TextWriter {
 
 #[pymethods]
 impl TextWriter {
-    /// Creates a writer. `form` is `value`, `raw`, `ndjson`, `json` or `envelope`; a template takes precedence.
+    /// Creates a writer. `form` is `value`, `raw`, `ndjson`, `json` or `envelope`. If a template is given, it is used
+    /// instead.
     #[new]
     #[pyo3(signature = (form, template))]
     fn new(py: Python<'_>, form: &str, template: Option<&str>) -> PyResult<Self> {
@@ -31,7 +32,7 @@ impl TextWriter {
         Ok(Self { format })
     }
 
-    /// Returns true if the format uses headers.
+    /// Returns true if the format prints headers.
     #[getter]
     fn wants_headers(&self) -> bool {
         match &self.format {

@@ -12,18 +12,20 @@ use samsarrow_client::security::redact::redact;
 use tokio::sync::oneshot;
 
 const OPTION: &str = "sasl.oauthbearer.token.provider";
-/// All names of the option. A provider given as `oauth.cb` is called with the configuration, as confluent-kafka does.
+/// All names of the option. If the provider is given as `oauth.cb`, it is called with the configuration, as in
+/// confluent-kafka.
 const NAMES: [&str; 3] = [OPTION, CONFLUENT, "sasl.oauth.token.provider"];
 const CONFLUENT: &str = "oauth.cb";
 
-/// A token provider, and whether confluent-kafka's calling convention applies.
+/// A token provider, and true if it is called like in confluent-kafka.
 #[derive(Debug)]
 pub(crate) struct UserProvider {
     object: Py<PyAny>,
     confluent: bool,
 }
 
-/// Returns the provider and its text among the options, if the option is a token provider.
+/// Returns the token provider and the text for the table of options. Returns `None` if the option is not a token
+/// provider.
 pub(crate) fn from_option<'py>(
     name: &str,
     value: &Bound<'py, PyAny>,
@@ -43,7 +45,7 @@ pub(crate) fn from_option<'py>(
 pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions, provider: Option<UserProvider>) -> PyResult<()> {
     let provider = provider.filter(|_| sasl.mechanism == Mechanism::OAuthBearer);
     let Some((provider, name)) = provider.zip(sasl.oauth.provider_name.as_ref()) else { return Ok(()) };
-    // The text may have been a reference, which is resolved by now.
+    // The text may be a reference, such as the name of a variable, which is resolved only in the parsed options.
     let object = match provider.object.bind(py).is_instance_of::<PyString>() {
         true => PyString::new(py, name).into_any(),
         false => provider.object.bind(py).clone(),
@@ -59,7 +61,8 @@ pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions, provider: Option<U
     Ok(())
 }
 
-/// Token source of one client. It has its own thread, so that a provider that hangs does not delay other clients.
+/// Token source of one client. Each source has its own thread, so that a provider that hangs does not delay other
+/// clients.
 #[derive(Debug)]
 struct PythonTokenSource {
     name: String,
@@ -93,13 +96,13 @@ impl TokenSource for PythonTokenSource {
             Ok((answer, (config_text, reply).into_pyobject(py)?.unbind()))
         });
         Box::pin(async {
-            // The queue drops its calls when the interpreter exits.
+            // The channel is closed if the interpreter exits, because the queue then drops its calls.
             receiver.await.unwrap_or_else(|_| Err(Error::connection(&self.name, "it could not be called")))
         })
     }
 }
 
-/// Receives a token or an error, once.
+/// Receives a token or an error. Only the first result is used.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct TokenReply {
     name: String,
@@ -111,7 +114,7 @@ impl TokenReply {
     fn complete(&self, result: Result<Token, Error>) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // The waiting login may have been cancelled.
+            // An error is ignored: the login that waits for the token may have been cancelled.
             let _ = sender.send(result);
         }
     }
@@ -119,13 +122,13 @@ impl TokenReply {
 
 #[pymethods]
 impl TokenReply {
-    /// Reports a token. `until`: expiry in seconds since 1970.
+    /// Reports a token. `until` is its expiry in seconds since 1970.
     fn give(&self, token: String, until: Option<f64>, extensions: Vec<(String, String)>) {
         let token = Token::until_seconds(token, until).and_then(|token| token.with_extensions(extensions));
         self.complete(token.map_err(|text| Error::authentication(&self.name, text)));
     }
 
-    /// Reports an error. `passing`: true if a retry may succeed.
+    /// Reports an error. `passing` is true if a retry may succeed.
     fn fail(&self, raised: Py<PyAny>, text: &str, passing: bool) {
         let text = redact(text, [self.config.clone()]);
         self.complete(Err(match passing {

@@ -1,4 +1,4 @@
-//! Conversions of format arguments from Python.
+//! Conversions of the arguments of value formats from Python.
 
 use pyo3::prelude::*;
 use samsarrow_values::{Enums, SchemaError, SchemaId, proto};
@@ -6,7 +6,7 @@ use samsarrow_values::{Enums, SchemaError, SchemaId, proto};
 /// Identifier of a writer's schema.
 #[derive(FromPyObject, IntoPyObject, Debug, Clone)]
 pub(crate) enum PySchemaId {
-    /// PySchemaId in a registry, or a fingerprint.
+    /// Schema id in a registry, or fingerprint of a schema.
     Number(u64),
     /// Bytes of a GUID.
     Guid([u8; 16]),
@@ -29,7 +29,7 @@ impl PySchemaId {
     }
 }
 
-/// A Protobuf schema: source text, or serialized descriptors.
+/// A Protobuf schema, given as source text or as serialized descriptors.
 #[derive(FromPyObject)]
 pub(crate) enum ProtobufSchema {
     Text(String),

@@ -26,29 +26,30 @@ use samsarrow_values::{
 use crate::registry::Registry as PyRegistry;
 use crate::value_options::{ProtobufSchema, PySchemaId, enums_of};
 
-/// Row, schema id, field, reason and schema description of a value that cannot be decoded.
+/// Row, schema id, field, reason and schema description for a value that cannot be decoded.
 type BadRow = (usize, Option<PySchemaId>, String, String, Option<String>);
 
-/// A batch with the column `value`, and with `error` unless `strict`; and the first bad value if `strict`.
+/// A batch with the column `value`. If `strict`, the first bad value is returned, too; otherwise the batch has a column
+/// `error`.
 type Decoded<'py> = (Bound<'py, PyAny>, Option<BadRow>);
 
 /// See `samsarrow.values`.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct ValueDecoder {
     format: Format,
-    /// Idle decoders, each with the number of learned schemas that it contains. They are reused, so that each schema is
-    /// resolved once.
+    /// Idle decoders, each with the number of learned schemas that it contains. Decoders are reused, so that each
+    /// schema is resolved once.
     idle: Mutex<Vec<(Decoder, usize)>>,
 }
 
 impl ValueDecoder {
     fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
-        // Reports schema errors before the first value.
+        // Create a decoder here, so that schema errors are reported before the first value is decoded.
         let first = format.decoder().map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
-    /// Returns the field of JSON values, with the metadata of their schema.
+    /// Returns the field for JSON values, including the metadata of their schema. Returns `None` for other formats.
     pub(crate) fn json_field(&self) -> Option<&Field> {
         match &self.format {
             Format::Json { schema, .. } => Some(schema.field()),
@@ -83,12 +84,12 @@ impl ValueDecoder {
             DataType::Binary => format.unknown(column.as_binary::<i32>().iter(), headers),
             DataType::LargeBinary => format.unknown(column.as_binary::<i64>().iter(), headers),
             DataType::BinaryView => format.unknown(column.as_binary_view().iter(), headers),
-            // A column of another type is rejected when it is decoded.
+            // A column of another type has no schema ids; decoding rejects it.
             _ => BTreeSet::new(),
         })
     }
 
-    /// Decodes the rows; if `strict`, those before the first bad value. With a limit there may be fewer.
+    /// Decodes the rows. If `strict`, stops before the first bad value. With a limit, the batch may have fewer rows.
     fn decode_batch(
         &self,
         batch: &RecordBatch,
@@ -141,9 +142,9 @@ impl ValueDecoder {
 
 /// Handling of bad values.
 enum Errors {
-    /// Decoding stops at the first one.
+    /// Decoding stops at the first bad value.
     First(Option<Box<BadValue>>),
-    /// Error text by row, up to the last bad value.
+    /// Decoding continues. The builder has the error text for each row, up to the last bad value.
     All(StringBuilder),
 }
 
@@ -153,7 +154,8 @@ impl Errors {
     }
 }
 
-/// Returns why some values of the writer's schema cannot be read with the reader's schema; None if all can.
+/// Returns the reason if some values of the writer's schema cannot be read with the reader's schema, and None if all
+/// values can be read.
 #[pyfunction]
 pub(crate) fn avro_incompatibility(
     py: Python<'_>,
@@ -172,13 +174,13 @@ pub(crate) fn avro_incompatibility(
     incompatibility().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }
 
-/// Returns a batch without values.
+/// Returns a batch without rows, whose column `value` has the null type.
 fn empty() -> RecordBatch {
     let schema = Arc::new(ArrowSchema::new(vec![Field::new("value", DataType::Null, true)]));
     RecordBatch::new_empty(schema)
 }
 
-/// An error other than a bad value.
+/// An error that does not concern a single value.
 enum Failure {
     Type(String),
     Other(String),
@@ -197,12 +199,12 @@ fn to_exception(py: Python<'_>, failure: Failure) -> PyErr {
     }
 }
 
-/// Imports a batch from Python; None if it has no rows.
+/// Imports a batch from Python. Returns `None` if it has no rows.
 fn import_batch(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     arrow_ffi::from_python(batch)?.next(py)
 }
 
-/// Decodes rows, up to the first bad value if `errors` is `First`, or until the memory limit is reached if `has_limit`.
+/// Decodes rows. Stops at the first bad value if `errors` is `First`, and at the memory limit if `has_limit`.
 fn push_all<'a>(
     decoder: &mut Decoder,
     values: impl Iterator<Item = Option<&'a [u8]>>,
@@ -260,8 +262,8 @@ impl ValueDecoder {
         Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
-    /// Creates a decoder of JSON values. `schema` is the text of a JSON Schema, or Arrow data with a column of the
-    /// type.
+    /// Creates a decoder of JSON values. `schema` is the text of a JSON Schema, or Arrow data whose first column has
+    /// the type of the values.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, links, fields, framing))]
     fn json(
@@ -287,7 +289,7 @@ impl ValueDecoder {
         Self::new(py, Format::Json { schema, options: Options { framing, fields, ..Options::default() } })
     }
 
-    /// Creates a decoder of Protobuf values from source text or descriptors.
+    /// Creates a decoder of Protobuf values. `schema` is source text or serialized descriptors.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums, recursion))]
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
@@ -322,7 +324,8 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
-    /// Returns a call that fetches the missing writer's schemas of a batch from a registry; None if none are missing.
+    /// Returns a call that fetches the writer's schemas that a batch needs from a registry. Returns None if no schema
+    /// is missing.
     fn learn(
         &self,
         py: Python<'_>,
@@ -350,7 +353,7 @@ impl ValueDecoder {
     }
 
     /// Decodes the column `value` of a batch. If `strict`, stops at the first bad value and returns it; otherwise adds
-    /// a column `error`. With a `limit` in bytes, it may return fewer rows.
+    /// a column `error`. With a `limit` in bytes, the returned batch may have fewer rows.
     #[pyo3(signature = (batch, key, strict, limit = None))]
     fn decode<'py>(
         &self,
@@ -362,7 +365,8 @@ impl ValueDecoder {
     ) -> PyResult<Decoded<'py>> {
         let part = if key { Part::Key } else { Part::Value };
         let batch = import_batch(py, batch)?;
-        // A batch without rows is imported as None; it is decoded for its type.
+        // A batch without rows is imported as None. Decode an empty batch in this case, to return a column of the right
+        // type.
         let batch = batch.unwrap_or_else(empty);
         let decoded = interpreter_guard::detach(py, || self.decode_batch(&batch, part, strict, limit));
         let (rows, bad) = decoded.map_err(|failure| to_exception(py, failure))?;

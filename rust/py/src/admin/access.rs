@@ -20,13 +20,14 @@ use super::{Admin, Core, keyed_results, list_of};
 
 /// Resource type, name, pattern type, principal, host, operation, permission.
 type Acl = (i8, String, i8, String, String, i8, i8);
-/// Like [`Acl`]; None for name, principal or host matches all.
+/// Like [`Acl`], but None for the name, principal or host matches all.
 type Filter = (i8, Option<String>, i8, Option<String>, Option<String>, i8, i8);
 
-/// User, mechanism and new credential: password, iterations, salt.
+/// User, mechanism and new credential (password, iterations, salt); None deletes the credential.
 type Change = (String, i8, Option<(String, i64, Option<Vec<u8>>)>);
 
-/// Token id, hmac, owner, requester, renewers; times of issue, expiry and maximum lifetime, in milliseconds since 1970.
+/// Token id, hmac, owner, requester, renewers, and the times of issue, expiry and maximum lifetime in milliseconds
+/// since 1970.
 type Token = (String, Py<PyBytes>, String, Option<String>, Vec<String>, i64, i64, i64);
 
 fn binding((resource_type, resource_name, pattern, principal, host, operation, permission): Acl) -> AclBinding {
@@ -72,7 +73,7 @@ fn failure(py: Python<'_>, outcome: Result<()>) -> Option<Py<PyAny>> {
 fn alteration((user, mechanism, new): Change) -> UserAlteration {
     let password = new.map(|(password, iterations, salt)| NewPassword {
         password: Secret::from(password),
-        // Values out of range are rejected later, with an error that states the range.
+        // Numbers out of range are rejected later, with an error that states the valid range.
         iterations: u32::try_from(iterations.max(0)).unwrap_or(u32::MAX),
         salt,
     });
@@ -80,7 +81,7 @@ fn alteration((user, mechanism, new): Change) -> UserAlteration {
 }
 
 /// # Errors
-/// The text is not TYPE:NAME.
+/// Fails if the text does not have the form TYPE:NAME.
 fn principal(py: Python<'_>, text: &str) -> PyResult<Principal> {
     text.parse().map_err(|error| to_py(py, &error))
 }
@@ -89,7 +90,7 @@ fn principals(py: Python<'_>, texts: &[String]) -> PyResult<Vec<Principal>> {
     texts.iter().map(|text| principal(py, text)).collect()
 }
 
-/// Converts a duration in seconds.
+/// Converts a duration in seconds. Fails if it is negative; `name` names it in the error.
 fn period(py: Python<'_>, name: &str, length: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(length) = length else { return Ok(None) };
     if length.is_nan() || length < 0.0 {
@@ -159,7 +160,7 @@ pub(crate) fn admin_create_acls(py: Python<'_>, admin: &Admin, acls: Vec<Acl>, t
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, acl, |()| ()))
 }
 
-/// Returns for each filter the ACLs that matched, each with the exception if it was not deleted.
+/// Returns the matching ACLs for each filter. If an ACL was not deleted, its exception is included.
 #[pyfunction]
 #[pyo3(signature = (admin, filters, timeout))]
 pub(crate) fn admin_delete_acls(
@@ -201,7 +202,7 @@ pub(crate) fn admin_create_delegation_token(
     admin.call(py, timeout, work, |py, issued| pyo3::IntoPyObjectExt::into_py_any(token(py, issued), py))
 }
 
-/// Returns the expiry, in milliseconds since 1970.
+/// Returns the new expiry of the token, in milliseconds since 1970.
 #[pyfunction]
 #[pyo3(signature = (admin, hmac, renewal, timeout))]
 pub(crate) fn admin_renew_delegation_token(
@@ -216,7 +217,7 @@ pub(crate) fn admin_renew_delegation_token(
     admin.call(py, timeout, work, |py, expires| pyo3::IntoPyObjectExt::into_py_any(expires, py))
 }
 
-/// Returns the expiry, in milliseconds since 1970.
+/// Returns the new expiry of the token, in milliseconds since 1970.
 #[pyfunction]
 #[pyo3(signature = (admin, hmac, expiry, timeout))]
 pub(crate) fn admin_expire_delegation_token(

@@ -10,7 +10,7 @@ use samsarrow_wire::messages::Uuid;
 
 use super::{Admin, Core, codes, keyed_results};
 
-/// Node id and directory id.
+/// Node id and directory id of a voter.
 type Voter = (i32, Vec<u8>);
 
 fn voter_key((id, directory): Voter) -> (i32, Uuid) {

@@ -6,13 +6,13 @@ use samsarrow_client::admin::{ConfigChange, ConfigEntry, ConfigResource, QuotaCo
 
 use super::{Admin, Core, keyed_results, list_of};
 
-/// Resource type and name.
+/// Type and name of a resource.
 type Resource = (i8, String);
 /// Name, value, source, read only, sensitive, type, documentation, synonyms.
 type Entry = (String, Option<String>, i8, bool, bool, i8, Option<String>, Vec<(String, Option<String>, i8)>);
 /// Name, operation, value.
 type Change = (String, i8, Option<String>);
-/// Quotas by name; None removes a quota.
+/// Quota limits by name; None removes the quota.
 type Limits = Vec<(String, Option<f64>)>;
 
 fn resource((kind, name): Resource) -> ConfigResource {

@@ -33,7 +33,7 @@ pub(crate) fn admin_find_coordinator(
     admin.call(py, timeout, work, |py, node| pyo3::IntoPyObjectExt::into_py_any((node.id, node.host, node.port), py))
 }
 
-/// Returns name, protocol type, state and type of each group.
+/// Returns the name, protocol type, state and type of each group.
 #[pyfunction]
 #[pyo3(signature = (admin, states, kinds, protocol_types, timeout))]
 pub(crate) fn admin_list_groups(
@@ -74,7 +74,7 @@ pub(crate) fn admin_delete_groups(
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, |group| group, |()| ()))
 }
 
-/// Removes members, given by member id and instance id; None removes all.
+/// Removes members from a group. Each member is given by its member id and instance id; None removes all members.
 #[pyfunction]
 #[pyo3(signature = (admin, group, members, reason, timeout))]
 pub(crate) fn admin_remove_members(

@@ -1,4 +1,4 @@
-//! The admin client of `samsarrow._core`: one function per operation, which returns a `Call`.
+//! The admin client of `samsarrow._core`. Each operation is a function that returns a `Call`.
 
 pub(crate) mod access;
 pub(crate) mod cluster;
@@ -62,7 +62,7 @@ impl Admin {
 }
 
 impl Admin {
-    /// Creates the call of an operation. `convert` turns its result into a Python object.
+    /// Creates the call of an operation. `convert` converts the operation's result to a Python object.
     fn call<T, F>(
         &self,
         py: Python<'_>,
@@ -80,7 +80,7 @@ impl Admin {
     }
 }
 
-/// Converts the results of an operation: a tuple of key, value and exception per item.
+/// Converts the results of an operation to one tuple for each key: key, value, and exception.
 fn keyed_results<'py, K, V, PK, PV>(
     py: Python<'py>,
     results: Vec<(K, Result<V>)>,
@@ -102,12 +102,12 @@ where
     results.into_iter().map(convert).collect::<PyResult<Vec<_>>>()?.into_py_any(py)
 }
 
-/// Returns the operations as numbers of the protocol.
+/// Returns the operations as their numbers in Kafka's protocol.
 fn codes(operations: Option<Vec<AclOperation>>) -> Option<Vec<i8>> {
     operations.map(|all| all.into_iter().map(AclOperation::code).collect())
 }
 
-/// Converts each item with `convert`, and returns a list.
+/// Returns a Python list of the items, each converted by `convert`.
 fn list_of<'py, T, P: IntoPyObject<'py>>(
     py: Python<'py>,
     items: impl IntoIterator<Item = T>,

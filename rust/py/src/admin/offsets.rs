@@ -44,7 +44,8 @@ pub(crate) fn admin_commit_offsets(
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |()| ()))
 }
 
-/// Returns the committed offsets of groups; None instead of partitions means all that the group has committed.
+/// Returns the committed offsets of groups. If the partitions of a group are None, returns all offsets that the group
+/// has committed.
 #[pyfunction]
 #[pyo3(signature = (admin, groups, version, require_stable, timeout))]
 pub(crate) fn admin_fetch_offsets(
@@ -79,8 +80,8 @@ pub(crate) fn admin_delete_offsets(
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |()| ()))
 }
 
-/// Converts a ListOffsets timestamp: −1 latest, −2 earliest, −3 maximum timestamp, −4 earliest local, −5 latest tiered,
-/// −6 earliest pending upload; other values are times in milliseconds.
+/// Converts a ListOffsets timestamp. Negative timestamps are special: −1 latest, −2 earliest, −3 maximum timestamp, −4
+/// earliest local, −5 latest tiered, −6 earliest pending upload. Other timestamps are times in milliseconds since 1970.
 fn target(timestamp: i64) -> ListTarget {
     match timestamp {
         -1 => ListTarget::Latest,
@@ -115,7 +116,8 @@ pub(crate) fn admin_list_offsets(
     })
 }
 
-/// Returns for each partition of a group: committed offset, end offset, exception if the end is unknown.
+/// Returns for each partition of a group the committed offset, the end offset, and an exception if the end offset is
+/// unknown.
 #[pyfunction]
 #[pyo3(signature = (admin, groups, committed, timeout))]
 pub(crate) fn admin_group_lag(

@@ -1,4 +1,4 @@
-//! Replicas: elections, reassignments, log directories.
+//! Leader elections, replica reassignments and log directories.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
@@ -59,11 +59,11 @@ pub(crate) fn admin_list_reassignments(
     })
 }
 
-/// Partition, size, lag, true if it is a future replica.
+/// Partition, size in bytes, offset lag, and true if the replica is a future replica.
 type ReplicaTuple = (Tp, i64, i64, bool);
 
-/// Returns for each log directory: path, replicas, exception if these are unknown, total bytes, usable bytes, true if
-/// cordoned.
+/// Returns for each log directory the path, the replicas, an exception if the replicas are unknown, the total and the
+/// usable bytes, and true if the directory is cordoned.
 #[pyfunction]
 #[pyo3(signature = (admin, brokers, timeout))]
 pub(crate) fn admin_log_dirs(

@@ -29,7 +29,7 @@ pub(crate) fn admin_describe_share_groups(
     admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |name| name, group))
 }
 
-/// Returns for each partition of a group: start offset, leader epoch and lag, or the exception.
+/// Returns for each partition of a group the start offset, the leader epoch and the lag, or an exception.
 #[pyfunction]
 #[pyo3(signature = (admin, groups, timeout))]
 pub(crate) fn admin_list_share_offsets(

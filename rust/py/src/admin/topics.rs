@@ -1,4 +1,4 @@
-//! Topics, partitions and deletion of records.
+//! Topics and partitions, and deletion of records.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
@@ -10,7 +10,7 @@ use crate::conversions::{Tp, tp, tuple};
 
 /// Name, number of partitions, replication factor, replicas of each partition, configs.
 type Topic = (String, i32, i16, Vec<Vec<i32>>, Vec<(String, String)>);
-/// Topic name, or topic id.
+/// Topic name, or topic id if the name is None.
 type RefTuple = (Option<String>, Vec<u8>);
 /// Partition, leader, leader epoch, replicas, in-sync replicas, offline replicas, eligible leaders, last known eligible
 /// leaders.
@@ -101,7 +101,7 @@ pub(crate) fn admin_describe_topics(
     admin.call(py, timeout, work, move |py, done| keyed_results(py, done, topic_ref_tuple, described))
 }
 
-/// Name, total number of partitions, replicas of each new partition.
+/// Topic name, total number of partitions, and the replicas of each new partition.
 type NewCount = (String, i32, Option<Vec<Vec<i32>>>);
 
 #[pyfunction]

@@ -25,7 +25,7 @@ pub(crate) struct Broker {
     core: Owned<Core>,
 }
 
-/// Converts invalid arguments to `ValueError`; other errors stay an `OSError`.
+/// Converts an error for invalid arguments to `ValueError`, and other errors to `OSError`.
 pub(crate) fn to_py(error: io::Error) -> PyErr {
     if error.kind() == io::ErrorKind::InvalidInput { PyValueError::new_err(error.to_string()) } else { error.into() }
 }
@@ -34,7 +34,7 @@ pub(crate) fn value_error<T>(text: String) -> PyResult<T> {
     Err(PyValueError::new_err(text))
 }
 
-/// Returns the item with this name.
+/// Returns the element of `all` that is called `expected`. Fails with the valid names if there is none.
 pub(crate) fn by_name<T>(
     what: &str,
     expected: &str,
@@ -72,8 +72,8 @@ pub(crate) fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
     }
 }
 
-/// Converts the arguments of `Broker.fail`: one of `error`, `drop` and `garbage`, optionally after a `delay`, or a
-/// `delay` alone.
+/// Converts the arguments of `Broker.fail`: one of `error`, `drop` and `garbage` with an optional `delay`, or only a
+/// `delay`.
 fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f64>, handled: bool) -> PyResult<Fault> {
     let dropped = match drop {
         None => None,
@@ -99,7 +99,8 @@ fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f
     }
 }
 
-/// Converts options of groups and transactions, in seconds by keyword; others keep their defaults.
+/// Converts the time options of groups and transactions, which are given in seconds by keyword. Missing options keep
+/// their defaults.
 fn group_and_transaction_options(times: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOptions)> {
     let (mut options, mut transactions) = (GroupOptions::default(), TransactionOptions::default());
     for (name, seconds) in times {
@@ -121,16 +122,16 @@ fn group_and_transaction_options(times: &BTreeMap<String, f64>) -> PyResult<(Gro
     Ok((options, transactions))
 }
 
-/// Returns the Kafka release of a version.
+/// Returns the Kafka release for a version number.
 fn release(version: &str) -> PyResult<Release> {
     let known = || Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
     Release::named(version)
         .map_or_else(|| value_error(format!("kafka_version={version:?}: it must be one of {}", known())), Ok)
 }
 
-/// Metric prefixes, interval in seconds, maximum size of a push, true for delta temporality, codecs.
+/// Metric prefixes, push interval in seconds, maximum size of a push in bytes, true for delta temporality, and codecs.
 type Telemetry = (Vec<String>, f64, usize, bool, Vec<String>);
-/// Client id, client instance id, true if the client is terminating, codec, metrics.
+/// Client id, client instance id, true if the client is terminating, codec, and encoded metrics.
 type Push = (String, [u8; 16], bool, &'static str, Vec<u8>);
 
 fn telemetry_options((requested, interval, max_bytes, delta, codecs): Telemetry) -> PyResult<TelemetryOptions> {
@@ -216,7 +217,7 @@ impl Broker {
         Ok(self.core.get(py)?.transaction_state(transactional_id))
     }
 
-    /// Returns the metrics that clients have pushed, oldest first.
+    /// Returns the metrics that clients have pushed, with the oldest first.
     fn telemetry(&self, py: Python<'_>) -> PyResult<Vec<Push>> {
         let convert = |push: TelemetryPush| {
             (push.client_id, push.client_instance_id.0, push.terminating, push.compression, push.metrics.to_vec())
@@ -265,19 +266,20 @@ impl Broker {
         self.core.get(py)?.ca_pem().map(str::to_owned).map_err(to_py)
     }
 
-    /// Returns a certificate and its key as PEM.
+    /// Returns a client certificate and its private key in PEM format.
     fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
         let identity = self.core.get(py)?.client_certificate(name).map_err(to_py)?;
         Ok((identity.certificate, identity.key))
     }
 
-    /// Returns the number of accepted, rejected and resumed connections, and of those with a client certificate.
+    /// Returns the numbers of accepted, rejected and resumed connections, and the number of connections with a client
+    /// certificate.
     fn connections(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
         let connections = self.core.get(py)?.connections();
         Ok((connections.accepted, connections.refused, connections.resumed, connections.with_certificate))
     }
 
-    /// Returns the number of succeeded, failed, repeated and expired logins.
+    /// Returns the numbers of succeeded, failed, repeated and expired logins.
     fn logins(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
         let logins = self.core.get(py)?.logins();
         Ok((logins.succeeded, logins.failed, logins.repeated, logins.expired))

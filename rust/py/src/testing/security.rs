@@ -9,7 +9,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::{by_name, duration, error_named, to_py, value_error};
 
-/// Security arguments of `Broker`.
+/// The security arguments of `Broker`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Security {
