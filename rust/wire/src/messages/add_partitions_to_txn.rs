@@ -26,7 +26,7 @@ messages! {
         topics: Vec<AddPartitionsToTxnTopic> => 4..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to add to a transaction.
     struct AddPartitionsToTxnTopic {
         name: String => 0..;
         partitions: Vec<i32> => 0..;
@@ -39,19 +39,19 @@ messages! {
         results_by_topic_v3_and_below: Vec<AddPartitionsToTxnTopicResult> => 0..=3;
     }
 
-    /// The results for one transaction.
+    /// The results of adding partitions to one transaction.
     struct AddPartitionsToTxnResult {
         transactional_id: String => 4..;
         topic_results: Vec<AddPartitionsToTxnTopicResult> => 4..;
     }
 
-    /// The results for one topic.
+    /// The results for the partitions of one topic.
     struct AddPartitionsToTxnTopicResult {
         name: String => 0..;
         results_by_partition: Vec<AddPartitionsToTxnPartitionResult> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of adding one partition.
     struct AddPartitionsToTxnPartitionResult {
         partition_index: i32 => 0..;
         partition_error_code: i16 => 0..;

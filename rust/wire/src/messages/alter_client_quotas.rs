@@ -32,7 +32,7 @@ messages! {
         entries: Vec<EntryResult> => 0..;
     }
 
-    /// The result for one entity.
+    /// The result of changing the quotas of one entity.
     struct EntryResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

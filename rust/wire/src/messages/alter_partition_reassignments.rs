@@ -14,7 +14,7 @@ messages! {
         topics: Vec<ReassignableTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to reassign.
     struct ReassignableTopic {
         name: String => 0..;
         partitions: Vec<ReassignablePartition> => 0..;
@@ -34,13 +34,13 @@ messages! {
         responses: Vec<ReassignableTopicResponse> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct ReassignableTopicResponse {
         name: String => 0..;
         partitions: Vec<ReassignablePartitionResponse> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of starting or cancelling the reassignment of one partition.
     struct ReassignablePartitionResponse {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

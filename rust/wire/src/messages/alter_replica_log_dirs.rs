@@ -17,7 +17,7 @@ messages! {
         topics: Vec<AlterReplicaLogDirTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to move.
     struct AlterReplicaLogDirTopic {
         name: String => 0..;
         partitions: Vec<i32> => 0..;
@@ -28,13 +28,13 @@ messages! {
         results: Vec<AlterReplicaLogDirTopicResult> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct AlterReplicaLogDirTopicResult {
         topic_name: String => 0..;
         partitions: Vec<AlterReplicaLogDirPartitionResult> => 0..;
     }
 
-    /// The result for one replica.
+    /// The result of moving the replica of one partition.
     struct AlterReplicaLogDirPartitionResult {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

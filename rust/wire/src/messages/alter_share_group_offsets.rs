@@ -13,7 +13,7 @@ messages! {
         topics: Vec<AlterShareGroupOffsetsRequestTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The new start offsets for partitions of one topic.
     struct AlterShareGroupOffsetsRequestTopic {
         topic_name: String => 0..;
         partitions: Vec<AlterShareGroupOffsetsRequestPartition> => 0..;
@@ -32,14 +32,14 @@ messages! {
         responses: Vec<AlterShareGroupOffsetsResponseTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct AlterShareGroupOffsetsResponseTopic {
         topic_name: String => 0..;
         topic_id: Uuid => 0..;
         partitions: Vec<AlterShareGroupOffsetsResponsePartition> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of setting the start offset of one partition.
     struct AlterShareGroupOffsetsResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

@@ -35,7 +35,7 @@ messages! {
         results: Vec<AlterUserScramCredentialsResult> => 0..;
     }
 
-    /// The result for one user.
+    /// The result of the changes to the credentials of one user.
     struct AlterUserScramCredentialsResult {
         user: String => 0..;
         error_code: i16 => 0..;

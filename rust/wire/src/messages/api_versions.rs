@@ -1,4 +1,4 @@
-//! ApiVersions API: the API versions and features that a broker supports.
+//! ApiVersions API: returns the API versions and features that a broker supports.
 //!
 //! v3 adds the client's name and version (KIP-511) and the broker's features (KIP-584); v4 allows features that start
 //! at version 0. A broker that does not support the requested version responds with v0 (see

@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe API: epochs, members and assignments of groups of the consumer protocol (KIP-848).
+//! ConsumerGroupDescribe API: returns the epochs, members and assignments of groups of the consumer protocol (KIP-848).
 //!
 //! v1 returns whether a member uses the classic or the consumer protocol (KIP-1099).
 
@@ -20,7 +20,7 @@ messages! {
         groups: Vec<DescribedGroup> => 0..;
     }
 
-    /// A group.
+    /// A described group of the consumer protocol.
     struct DescribedGroup {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;
@@ -53,7 +53,7 @@ messages! {
         topic_partitions: Vec<TopicPartitions> => 0.., null_with any;
     }
 
-    /// Partitions of a topic.
+    /// The assigned partitions of one topic.
     struct TopicPartitions {
         topic_id: Uuid => 0..;
         topic_name: String => 0..;

@@ -41,7 +41,7 @@ messages! {
         topic_partitions: Vec<TopicPartitions> => 0..;
     }
 
-    /// Partitions of a topic.
+    /// The assigned partitions of one topic.
     struct TopicPartitions {
         topic_id: Uuid => 0..;
         partitions: Vec<i32> => 0..;

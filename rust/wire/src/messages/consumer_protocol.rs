@@ -36,7 +36,7 @@ messages! {
         generation: i32 = -1 => 1..;
     }
 
-    /// Partitions of a topic.
+    /// Partitions of one topic that a member owns or is assigned.
     struct TopicPartition {
         topic: String => 0..;
         partitions: Vec<i32> => 0..;

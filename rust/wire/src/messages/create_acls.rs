@@ -26,7 +26,7 @@ messages! {
         results: Vec<AclCreationResult> => 0..;
     }
 
-    /// The result for one ACL.
+    /// The result of adding one ACL.
     struct AclCreationResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

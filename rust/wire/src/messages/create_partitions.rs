@@ -27,7 +27,7 @@ messages! {
         results: Vec<CreatePartitionsTopicResult> => 0..;
     }
 
-    /// The result for one topic.
+    /// The result of adding partitions to one topic.
     struct CreatePartitionsTopicResult {
         name: String => 0..;
         error_code: i16 => 0..;

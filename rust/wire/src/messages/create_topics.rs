@@ -1,4 +1,4 @@
-//! CreateTopics API.
+//! CreateTopics API: creates topics with their configurations.
 //!
 //! v0 and v1 were removed in Kafka 4.0; v1 adds validate_only; v4 accepts -1 for the broker's default number of
 //! partitions and replicas (KIP-464); v5 returns the topic configuration (KIP-525); brokers may throttle v6 and later
@@ -41,7 +41,7 @@ messages! {
         topics: Vec<CreatableTopicResult> => 0..;
     }
 
-    /// The result for one topic.
+    /// The result of creating one topic.
     struct CreatableTopicResult {
         name: String => 0..;
         topic_id: Uuid => 7.., [ignorable];

@@ -26,7 +26,7 @@ messages! {
         filter_results: Vec<DeleteAclsFilterResult> => 0..;
     }
 
-    /// The result for one filter.
+    /// The result for one filter, with the matching ACLs.
     struct DeleteAclsFilterResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

@@ -12,7 +12,7 @@ messages! {
         results: Vec<DeletableGroupResult> => 0..;
     }
 
-    /// The result for one group.
+    /// The result of deleting one group.
     struct DeletableGroupResult {
         group_id: String => 0..;
         error_code: i16 => 0..;

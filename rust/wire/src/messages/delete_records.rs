@@ -8,7 +8,7 @@ messages! {
         timeout_ms: i32 => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic from which records are deleted.
     struct DeleteRecordsTopic {
         name: String => 0..;
         partitions: Vec<DeleteRecordsPartition> => 0..;
@@ -25,7 +25,7 @@ messages! {
         topics: Vec<DeleteRecordsTopicResult> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct DeleteRecordsTopicResult {
         name: String => 0..;
         partitions: Vec<DeleteRecordsPartitionResult> => 0..;

@@ -13,7 +13,7 @@ messages! {
         topics: Vec<DeleteShareGroupOffsetsRequestTopic> => 0..;
     }
 
-    /// One topic.
+    /// A topic for which offsets are deleted.
     struct DeleteShareGroupOffsetsRequestTopic {
         topic_name: String => 0..;
     }
@@ -25,7 +25,7 @@ messages! {
         responses: Vec<DeleteShareGroupOffsetsResponseTopic> => 0..;
     }
 
-    /// The result for one topic.
+    /// The result of deleting the offsets for one topic.
     struct DeleteShareGroupOffsetsResponseTopic {
         topic_name: String => 0..;
         topic_id: Uuid => 0..;

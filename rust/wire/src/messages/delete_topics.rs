@@ -1,4 +1,4 @@
-//! DeleteTopics API.
+//! DeleteTopics API: deletes topics by name or by id.
 //!
 //! v0 was removed in Kafka 4.0; v5 adds error messages, and brokers may throttle it (KIP-599). Up to v5, `topic_names`
 //! has the names of the topics; from v6 on, `topics` has their names or ids (KIP-516).
@@ -25,7 +25,7 @@ messages! {
         responses: Vec<DeletableTopicResult> => 0..;
     }
 
-    /// The result for one topic.
+    /// The result of deleting one topic.
     struct DeletableTopicResult {
         name: Option<String> => 0.., nullable 6..;
         topic_id: Uuid => 6.., [ignorable];

@@ -1,4 +1,4 @@
-//! DescribeClientQuotas API: returns quotas of users, client ids and IP addresses (KIP-546).
+//! DescribeClientQuotas API: returns the quotas of users, client ids and IP addresses (KIP-546).
 
 request! {
     DescribeClientQuotas = 48, versions 0..=1, flexible 1,
@@ -37,7 +37,7 @@ messages! {
         entity_name: Option<String> => 0..;
     }
 
-    /// One quota.
+    /// One quota: its name and its limit.
     struct ValueData {
         key: String => 0..;
         value: f64 => 0..;

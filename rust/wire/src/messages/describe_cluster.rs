@@ -1,4 +1,4 @@
-//! DescribeCluster API: brokers, controller and id of the cluster (KIP-700).
+//! DescribeCluster API: returns the brokers, the controller and the id of the cluster (KIP-700).
 //!
 //! v1 can return controllers (KIP-919); v2 can return fenced brokers (KIP-1073).
 
@@ -22,7 +22,7 @@ messages! {
         cluster_authorized_operations: i32 = -2147483648 => 0..;
     }
 
-    /// One broker.
+    /// A broker of the cluster and its address.
     struct DescribeClusterBroker {
         broker_id: i32 => 0..;
         host: String => 0..;

@@ -1,4 +1,4 @@
-//! DescribeConfigs API: configurations of topics, brokers, loggers, groups and client metrics.
+//! DescribeConfigs API: returns the configurations of topics, brokers, loggers, groups and client metrics.
 //!
 //! v0 was removed in Kafka 4.0; it has an `is_default` flag instead of the source of a value. v1 adds the source and
 //! the synonyms (KIP-226); v3 adds types and documentation (KIP-569).
@@ -33,7 +33,7 @@ messages! {
         configs: Vec<DescribeConfigsResourceResult> => 0..;
     }
 
-    /// One configuration.
+    /// A configuration with its value and source.
     struct DescribeConfigsResourceResult {
         name: String => 0..;
         value: Option<String> => 0..;

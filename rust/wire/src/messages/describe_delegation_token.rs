@@ -15,7 +15,7 @@ messages! {
         owners: Option<Vec<DescribeDelegationTokenOwner>> => 0..;
     }
 
-    /// An owner of tokens.
+    /// An owner whose tokens are requested.
     struct DescribeDelegationTokenOwner {
         principal_type: String => 0..;
         principal_name: String => 0..;
@@ -27,7 +27,7 @@ messages! {
         throttle_time_ms: i32 => 0..;
     }
 
-    /// A token.
+    /// A token with its owner, its times and its renewers.
     struct DescribedDelegationToken {
         principal_type: String => 0..;
         principal_name: String => 0..;

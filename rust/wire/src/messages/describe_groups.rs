@@ -1,4 +1,4 @@
-//! DescribeGroups API: state, members and assignments of classic groups.
+//! DescribeGroups API: returns the state, the members and the assignments of classic groups.
 //!
 //! v3 can return authorized operations (KIP-430); v4 adds static members (KIP-345); v6 adds error messages. For an
 //! unknown group, v6 returns an error (KIP-1043); earlier versions return a group in the state `Dead`.

@@ -1,4 +1,4 @@
-//! DescribeLogDirs API: the log directories of a broker and the replicas in them (KIP-113).
+//! DescribeLogDirs API: returns the log directories of a broker and the replicas in them (KIP-113).
 //!
 //! v0 was removed in Kafka 4.0; v3 adds a top-level error; v4 adds the total and usable size of the volume (KIP-827);
 //! v5 adds a flag for cordoned directories, which accept no new replicas (KIP-1066).
@@ -10,7 +10,7 @@ messages! {
         topics: Option<Vec<DescribableLogDirTopic>> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The requested partitions of one topic.
     struct DescribableLogDirTopic {
         topic: String => 0..;
         partitions: Vec<i32> => 0..;
@@ -32,13 +32,13 @@ messages! {
         is_cordoned: bool => 5.., [ignorable];
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic that have a replica in the directory.
     struct DescribeLogDirsTopic {
         name: String => 0..;
         partitions: Vec<DescribeLogDirsPartition> => 0..;
     }
 
-    /// One replica.
+    /// The replica of one partition, with its size and lag.
     struct DescribeLogDirsPartition {
         partition_index: i32 => 0..;
         partition_size: i64 => 0..;

@@ -1,4 +1,5 @@
-//! DescribeProducers API: the active producers of partitions, and the start offsets of their transactions (KIP-664).
+//! DescribeProducers API: returns the active producers of partitions, and the start offsets of their transactions
+//! (KIP-664).
 
 request! { DescribeProducers = 61, versions 0..=0, flexible 0, DescribeProducersRequest => DescribeProducersResponse }
 
@@ -7,7 +8,7 @@ messages! {
         topics: Vec<TopicRequest> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The requested partitions of one topic.
     struct TopicRequest {
         name: String => 0..;
         partition_indexes: Vec<i32> => 0..;
@@ -18,7 +19,7 @@ messages! {
         topics: Vec<TopicResponse> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The described partitions of one topic.
     struct TopicResponse {
         name: String => 0..;
         partitions: Vec<PartitionResponse> => 0..;

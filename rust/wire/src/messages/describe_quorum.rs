@@ -1,4 +1,4 @@
-//! DescribeQuorum API: voters and observers of the metadata quorum, and their progress (KIP-595).
+//! DescribeQuorum API: returns the voters and observers of the metadata quorum, and their progress (KIP-595).
 //!
 //! v1 adds timestamps (KIP-836); v2 adds directory ids and endpoints (KIP-853).
 
@@ -11,7 +11,7 @@ messages! {
         topics: Vec<TopicRequest> => 0..;
     }
 
-    /// One topic.
+    /// The metadata topic, which is the only valid topic.
     struct TopicRequest {
         topic_name: String => 0..;
         partitions: Vec<PartitionRequest> => 0..;
@@ -29,7 +29,7 @@ messages! {
         nodes: Vec<Node> => 2.., [ignorable];
     }
 
-    /// One topic.
+    /// The metadata topic, which is the only topic in the response.
     struct TopicData {
         topic_name: String => 0..;
         partitions: Vec<PartitionData> => 0..;
@@ -56,7 +56,7 @@ messages! {
         last_caught_up_timestamp: i64 = -1 => 1.., [ignorable];
     }
 
-    /// One controller.
+    /// A controller and its endpoints.
     struct Node {
         node_id: i32 => 0..;
         listeners: Vec<Listener> => 0..;

@@ -1,4 +1,5 @@
-//! DescribeShareGroupOffsets API: the start offsets of share groups (KIP-932). v1 adds the lag of the group (KIP-1226).
+//! DescribeShareGroupOffsets API: returns the start offsets of share groups (KIP-932). v1 adds the lag of the group
+//! (KIP-1226).
 
 use super::types::Uuid;
 
@@ -18,7 +19,7 @@ messages! {
         topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic>> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The requested partitions of one topic.
     struct DescribeShareGroupOffsetsRequestTopic {
         topic_name: String => 0..;
         partitions: Vec<i32> => 0..;
@@ -29,7 +30,7 @@ messages! {
         groups: Vec<DescribeShareGroupOffsetsResponseGroup> => 0..;
     }
 
-    /// One group.
+    /// The start offsets of one group.
     struct DescribeShareGroupOffsetsResponseGroup {
         group_id: String => 0..;
         topics: Vec<DescribeShareGroupOffsetsResponseTopic> => 0..;
@@ -37,7 +38,7 @@ messages! {
         error_message: Option<String> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The start offsets of a group in one topic.
     struct DescribeShareGroupOffsetsResponseTopic {
         topic_name: String => 0..;
         topic_id: Uuid => 0..;

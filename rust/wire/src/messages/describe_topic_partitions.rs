@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions API: topics and their partitions, with pagination (KIP-966).
+//! DescribeTopicPartitions API: returns topics and their partitions, in pages (KIP-966).
 
 use super::types::Uuid;
 
@@ -14,7 +14,7 @@ messages! {
         cursor: Option<Cursor> => 0..;
     }
 
-    /// One topic.
+    /// The name of a requested topic.
     struct TopicRequest {
         name: String => 0..;
     }
@@ -31,7 +31,7 @@ messages! {
         next_cursor: Option<Cursor> => 0..;
     }
 
-    /// One topic.
+    /// A described topic and its partitions.
     struct DescribeTopicPartitionsResponseTopic {
         error_code: i16 => 0..;
         name: Option<String> => 0..;
@@ -41,7 +41,7 @@ messages! {
         topic_authorized_operations: i32 = -2147483648 => 0..;
     }
 
-    /// One partition.
+    /// A partition with its leader and its replicas.
     struct DescribeTopicPartitionsResponsePartition {
         error_code: i16 => 0..;
         partition_index: i32 => 0..;

@@ -1,4 +1,4 @@
-//! DescribeTransactions API: the state of transactional ids (KIP-664).
+//! DescribeTransactions API: returns the states of transactions by transactional id (KIP-664).
 
 request! {
     DescribeTransactions = 65, versions 0..=0, flexible 0,

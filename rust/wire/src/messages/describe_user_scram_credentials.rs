@@ -1,4 +1,4 @@
-//! DescribeUserScramCredentials API: SCRAM mechanisms and iteration counts of users (KIP-554).
+//! DescribeUserScramCredentials API: returns the SCRAM mechanisms and iteration counts of users (KIP-554).
 
 request! {
     DescribeUserScramCredentials = 50, versions 0..=0, flexible 0,
@@ -11,7 +11,7 @@ messages! {
         users: Option<Vec<UserName>> => 0..;
     }
 
-    /// A user.
+    /// A user whose credentials are requested.
     struct UserName {
         name: String => 0..;
     }

@@ -9,7 +9,7 @@ messages! {
         timeout_ms: i32 = 60000 => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic for which leaders are elected.
     struct TopicPartitions {
         topic: String => 0..;
         partitions: Vec<i32> => 0..;
@@ -21,13 +21,13 @@ messages! {
         replica_election_results: Vec<ReplicaElectionResult> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct ReplicaElectionResult {
         topic: String => 0..;
         partition_result: Vec<PartitionResult> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of the election for one partition.
     struct PartitionResult {
         partition_id: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,4 +1,4 @@
-//! Fetch API: record batches of partitions.
+//! Fetch API: returns record batches of partitions.
 //!
 //! v0-3 were removed in Kafka 4.0; v4 is the first version with record batches and read_committed (KIP-98); v7 adds
 //! sessions (KIP-227); v9 fences by leader epoch (KIP-320); v10 allows zstd (KIP-110); v11 can return a preferred read
@@ -34,7 +34,7 @@ messages! {
         replica_epoch: i64 = -1 => 15..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to fetch.
     struct FetchTopic {
         topic: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
@@ -53,7 +53,7 @@ messages! {
         high_watermark: i64 = i64::MAX => 18.., tag 1, [ignorable];
     }
 
-    /// Partitions to drop from the session.
+    /// Partitions of one topic to remove from the fetch session.
     struct ForgottenTopic {
         topic: String => 7..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
@@ -96,7 +96,7 @@ messages! {
         end_offset: i64 = -1 => 12..;
     }
 
-    /// The current leader.
+    /// The current leader of a partition and its epoch.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 12..;
         leader_epoch: i32 = -1 => 12..;
@@ -115,7 +115,7 @@ messages! {
         first_offset: i64 => 4..;
     }
 
-    /// The address of a leader named in this response.
+    /// The address of a broker that this response names as a leader.
     struct NodeEndpoint {
         node_id: i32 => 16..;
         host: String => 16..;

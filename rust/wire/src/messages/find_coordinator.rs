@@ -1,4 +1,4 @@
-//! FindCoordinator API: the coordinator of a group or a transactional id.
+//! FindCoordinator API: returns the coordinator of a group or a transactional id.
 //!
 //! v0 supports groups only; v4 allows several keys in one request (KIP-699); v6 supports share groups (KIP-932).
 

@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions API: the client metrics that the brokers subscribe to (KIP-714).
+//! GetTelemetrySubscriptions API: returns the client metrics that the brokers subscribe to (KIP-714).
 
 use super::types::Uuid;
 

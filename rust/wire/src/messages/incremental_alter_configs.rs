@@ -11,7 +11,7 @@ messages! {
         validate_only: bool => 0..;
     }
 
-    /// The changes of one resource.
+    /// The changes to the configurations of one resource.
     struct AlterConfigsResource {
         resource_type: i8 => 0..;
         resource_name: String => 0..;
@@ -30,7 +30,7 @@ messages! {
         responses: Vec<AlterConfigsResourceResponse> => 0..;
     }
 
-    /// The result for one resource.
+    /// The result of the changes to one resource.
     struct AlterConfigsResourceResponse {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

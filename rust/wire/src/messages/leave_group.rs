@@ -11,7 +11,7 @@ messages! {
         members: Vec<MemberIdentity> => 3..;
     }
 
-    /// A member that leaves.
+    /// A member to remove from the group.
     struct MemberIdentity {
         member_id: String => 3..;
         group_instance_id: Option<String> => 3..;
@@ -24,7 +24,7 @@ messages! {
         members: Vec<MemberResponse> => 3..;
     }
 
-    /// The result for one member.
+    /// The result of removing one member.
     struct MemberResponse {
         member_id: String => 3..;
         group_instance_id: Option<String> => 3..;

@@ -17,7 +17,7 @@ messages! {
         config_resources: Vec<ConfigResource> => 0..;
     }
 
-    /// One resource.
+    /// A resource that has configurations.
     struct ConfigResource {
         resource_name: String => 0..;
         resource_type: i8 = 16 => 1.., [ignorable];

@@ -1,4 +1,4 @@
-//! ListGroups API: the groups that a broker coordinates.
+//! ListGroups API: returns the groups that a broker coordinates.
 //!
 //! v4 adds states and a state filter (KIP-518); v5 adds types and a type filter (KIP-848).
 
@@ -17,7 +17,7 @@ messages! {
         groups: Vec<ListedGroup> => 0..;
     }
 
-    /// A group.
+    /// A group with its state and types.
     struct ListedGroup {
         group_id: String => 0..;
         protocol_type: String => 0..;

@@ -1,4 +1,4 @@
-//! ListOffsets API: offsets by timestamp, and the first and last offsets.
+//! ListOffsets API: returns offsets by timestamp, and the first and last offsets.
 //!
 //! v0 returns several offsets and was removed in Kafka 4.0; v2 adds the isolation level (KIP-98); v4 fences by leader
 //! epoch (KIP-320); v10 adds a timeout (KIP-1075). These versions add special timestamps: v7 for the record with the
@@ -16,7 +16,7 @@ messages! {
         timeout_ms: i32 => 10.., [ignorable];
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to look up.
     struct ListOffsetsTopic {
         name: String => 0..;
         partitions: Vec<ListOffsetsPartition> => 0..;
@@ -35,13 +35,13 @@ messages! {
         topics: Vec<ListOffsetsTopicResponse> => 0..;
     }
 
-    /// The offsets of one topic.
+    /// The offsets found in one topic.
     struct ListOffsetsTopicResponse {
         name: String => 0..;
         partitions: Vec<ListOffsetsPartitionResponse> => 0..;
     }
 
-    /// The offset of one partition.
+    /// The offset found in one partition, or an error.
     struct ListOffsetsPartitionResponse {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

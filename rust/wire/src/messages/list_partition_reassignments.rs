@@ -1,4 +1,4 @@
-//! ListPartitionReassignments API: the reassignments in progress (KIP-455).
+//! ListPartitionReassignments API: returns the reassignments in progress (KIP-455).
 
 request! {
     ListPartitionReassignments = 46, versions 0..=0, flexible 0,
@@ -11,7 +11,7 @@ messages! {
         topics: Option<Vec<ListPartitionReassignmentsTopics>> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The requested partitions of one topic.
     struct ListPartitionReassignmentsTopics {
         name: String => 0..;
         partition_indexes: Vec<i32> => 0..;
@@ -24,7 +24,7 @@ messages! {
         topics: Vec<OngoingTopicReassignment> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic that are being reassigned.
     struct OngoingTopicReassignment {
         name: String => 0..;
         partitions: Vec<OngoingPartitionReassignment> => 0..;

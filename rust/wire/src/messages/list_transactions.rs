@@ -1,4 +1,4 @@
-//! ListTransactions API: the transactional ids of a coordinator (KIP-664).
+//! ListTransactions API: returns the transactions of a coordinator (KIP-664).
 //!
 //! v1 adds a filter by duration (KIP-994); v2 adds a filter by a pattern (KIP-1152).
 
@@ -20,7 +20,7 @@ messages! {
         transaction_states: Vec<TransactionState> => 0..;
     }
 
-    /// A transactional id.
+    /// A transaction with its transactional id, producer id and state.
     struct TransactionState {
         transactional_id: String => 0..;
         producer_id: i64 => 0..;

@@ -1,4 +1,4 @@
-//! Metadata API: brokers, topics, partitions and their leaders.
+//! Metadata API: returns the brokers, and topics with their partitions and leaders.
 //!
 //! In v0, an empty list of topics requests all topics; in later versions, null requests all topics and is the default
 //! here. v4 can disable automatic topic creation; v7 adds leader epochs (KIP-320); v8 adds authorized operations
@@ -17,7 +17,7 @@ messages! {
         include_topic_authorized_operations: bool => 8..;
     }
 
-    /// A topic, by name or by id.
+    /// A requested topic, given by name or by id.
     struct MetadataRequestTopic {
         topic_id: Uuid => 10.., [ignorable];
         name: Option<String> => 0.., nullable 10..;
@@ -41,7 +41,7 @@ messages! {
         rack: Option<String> => 1.., [ignorable];
     }
 
-    /// A topic.
+    /// A topic and its partitions.
     struct MetadataResponseTopic {
         error_code: i16 => 0..;
         name: Option<String> => 0.., nullable 12..;
@@ -51,7 +51,7 @@ messages! {
         topic_authorized_operations: i32 = -2147483648 => 8..;
     }
 
-    /// A partition, its leader and replicas.
+    /// A partition with its leader and its replicas.
     struct MetadataResponsePartition {
         error_code: i16 => 0..;
         partition_index: i32 => 0..;

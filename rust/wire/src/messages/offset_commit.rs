@@ -18,14 +18,14 @@ messages! {
         topics: Vec<OffsetCommitRequestTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The offsets to commit in one topic.
     struct OffsetCommitRequestTopic {
         name: String => 0..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];
         partitions: Vec<OffsetCommitRequestPartition> => 0..;
     }
 
-    /// The offset of one partition.
+    /// The offset to commit for one partition.
     struct OffsetCommitRequestPartition {
         partition_index: i32 => 0..;
         committed_offset: i64 => 0..;
@@ -39,14 +39,14 @@ messages! {
         topics: Vec<OffsetCommitResponseTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct OffsetCommitResponseTopic {
         name: String => 0..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];
         partitions: Vec<OffsetCommitResponsePartition> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of committing the offset of one partition.
     struct OffsetCommitResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

@@ -25,13 +25,13 @@ messages! {
         topics: Vec<OffsetDeleteResponseTopic> => 0..;
     }
 
-    /// A topic.
+    /// The results for the partitions of one topic.
     struct OffsetDeleteResponseTopic {
         name: String => 0..;
         partitions: Vec<OffsetDeleteResponsePartition> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of deleting the offset of one partition.
     struct OffsetDeleteResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

@@ -17,7 +17,7 @@ messages! {
         require_stable: bool => 7..;
     }
 
-    /// The partitions of one topic, up to version 7.
+    /// The requested partitions of one topic, up to version 7.
     struct OffsetFetchRequestTopic {
         name: String => 0..=7;
         partition_indexes: Vec<i32> => 0..=7;
@@ -31,7 +31,7 @@ messages! {
         topics: Option<Vec<OffsetFetchRequestTopics>> => 8..;
     }
 
-    /// The partitions of one topic, from version 8 on.
+    /// The requested partitions of one topic, from version 8 on.
     struct OffsetFetchRequestTopics {
         name: String => 8..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];
@@ -45,7 +45,7 @@ messages! {
         groups: Vec<OffsetFetchResponseGroup> => 8..;
     }
 
-    /// The partitions of one topic, up to version 7.
+    /// The committed offsets in one topic, up to version 7.
     struct OffsetFetchResponseTopic {
         name: String => 0..=7;
         partitions: Vec<OffsetFetchResponsePartition> => 0..=7;
@@ -60,14 +60,14 @@ messages! {
         error_code: i16 => 0..=7;
     }
 
-    /// The offsets of one group.
+    /// The committed offsets of one group.
     struct OffsetFetchResponseGroup {
         group_id: String => 8..;
         topics: Vec<OffsetFetchResponseTopics> => 8..;
         error_code: i16 => 8..;
     }
 
-    /// The partitions of one topic, from version 8 on.
+    /// The committed offsets in one topic, from version 8 on.
     struct OffsetFetchResponseTopics {
         name: String => 8..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];

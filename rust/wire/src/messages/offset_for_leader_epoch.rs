@@ -1,4 +1,4 @@
-//! OffsetForLeaderEpoch API: the end offset of a leader epoch (KIP-101).
+//! OffsetForLeaderEpoch API: returns the end offset of a leader epoch (KIP-101).
 //!
 //! v1 also returns the epoch that the end offset belongs to (KIP-279); v2 fences by leader epoch (KIP-320); v3
 //! distinguishes consumers from followers (KIP-392), so that consumers only need the permission to describe the topic
@@ -15,7 +15,7 @@ messages! {
         topics: Vec<OffsetForLeaderTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to look up.
     struct OffsetForLeaderTopic {
         topic: String => 0..;
         partitions: Vec<OffsetForLeaderPartition> => 0..;
@@ -33,7 +33,7 @@ messages! {
         topics: Vec<OffsetForLeaderTopicResult> => 0..;
     }
 
-    /// The end offsets in one topic.
+    /// The end offsets found in one topic.
     struct OffsetForLeaderTopicResult {
         topic: String => 0..;
         partitions: Vec<EpochEndOffset> => 0..;

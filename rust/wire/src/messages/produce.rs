@@ -1,4 +1,4 @@
-//! Produce API: record batches for partitions.
+//! Produce API: appends record batches to partitions.
 //!
 //! v0-2 were removed in Kafka 4.0 and have the old message formats; v3 is the first version with record batches and
 //! transactional ids; v7 allows zstd (KIP-110); v8 returns the rejected records (KIP-467); v10 returns the current
@@ -19,7 +19,7 @@ messages! {
         topic_data: Vec<TopicProduceData> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The record batches for the partitions of one topic.
     struct TopicProduceData {
         name: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
@@ -38,14 +38,14 @@ messages! {
         node_endpoints: Vec<NodeEndpoint> => 10.., tag 0;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct TopicProduceResponse {
         name: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partition_responses: Vec<PartitionProduceResponse> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of appending to one partition.
     struct PartitionProduceResponse {
         index: i32 => 0..;
         error_code: i16 => 0..;
@@ -63,13 +63,13 @@ messages! {
         batch_index_error_message: Option<String> => 8..;
     }
 
-    /// The current leader.
+    /// The current leader of a partition and its epoch.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 10..;
         leader_epoch: i32 = -1 => 10..;
     }
 
-    /// The address of a leader named in this response.
+    /// The address of a broker that this response names as a leader.
     struct NodeEndpoint {
         node_id: i32 => 10..;
         host: String => 10..;

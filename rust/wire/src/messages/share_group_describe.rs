@@ -1,4 +1,4 @@
-//! ShareGroupDescribe API: share groups and their members (KIP-932).
+//! ShareGroupDescribe API: returns share groups and their members (KIP-932).
 
 use super::types::Uuid;
 
@@ -18,7 +18,7 @@ messages! {
         groups: Vec<DescribedGroup> => 1..;
     }
 
-    /// One group.
+    /// A described share group.
     struct DescribedGroup {
         error_code: i16 => 1..;
         error_message: Option<String> => 1..;
@@ -31,7 +31,7 @@ messages! {
         authorized_operations: i32 = -2147483648 => 1..;
     }
 
-    /// A member of a group.
+    /// A member of a share group.
     struct Member {
         member_id: String => 1..;
         rack_id: Option<String> => 1..;
@@ -47,7 +47,7 @@ messages! {
         topic_partitions: Vec<TopicPartitions> => 1..;
     }
 
-    /// The partitions of one topic.
+    /// The assigned partitions of one topic.
     struct TopicPartitions {
         topic_id: Uuid => 1..;
         topic_name: String => 1..;

@@ -1,4 +1,4 @@
-//! StreamsGroupDescribe API: groups of Kafka Streams, their topology and members (KIP-1071).
+//! StreamsGroupDescribe API: returns groups of Kafka Streams, their topologies and members (KIP-1071).
 
 request! {
     StreamsGroupDescribe = 89, versions 0..=0, flexible 0,
@@ -16,7 +16,7 @@ messages! {
         groups: Vec<DescribedGroup> => 0..;
     }
 
-    /// One group.
+    /// A described group of Kafka Streams.
     struct DescribedGroup {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;
@@ -35,7 +35,7 @@ messages! {
         subtopologies: Option<Vec<Subtopology>> => 0..;
     }
 
-    /// A subtopology.
+    /// A subtopology and its topics.
     struct Subtopology {
         subtopology_id: String => 0..;
         source_topics: Vec<String> => 0..;
@@ -44,7 +44,7 @@ messages! {
         repartition_source_topics: Vec<TopicInfo> => 0..;
     }
 
-    /// An internal topic.
+    /// An internal topic that the subtopology needs.
     struct TopicInfo {
         name: String => 0..;
         partitions: i32 => 0..;
@@ -52,13 +52,13 @@ messages! {
         topic_configs: Vec<KeyValue> => 0..;
     }
 
-    /// A key with its value.
+    /// A topic configuration or a client tag, with its value.
     struct KeyValue {
         key: String => 0..;
         value: String => 0..;
     }
 
-    /// A member of a group.
+    /// A member of a Streams group.
     struct Member {
         member_id: String => 0..;
         member_epoch: i32 => 0..;

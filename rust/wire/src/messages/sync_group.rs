@@ -1,4 +1,4 @@
-//! SyncGroup API: distributes the leader's assignment.
+//! SyncGroup API: distributes the leader's assignment to the members of a classic group.
 //!
 //! v3 adds static members (KIP-345); v5 checks the protocol type and name (KIP-559).
 

@@ -17,13 +17,13 @@ messages! {
         topics: Vec<TxnOffsetCommitRequestTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The offsets to commit in one topic.
     struct TxnOffsetCommitRequestTopic {
         name: String => 0..;
         partitions: Vec<TxnOffsetCommitRequestPartition> => 0..;
     }
 
-    /// The offset of one partition.
+    /// The offset to commit for one partition.
     struct TxnOffsetCommitRequestPartition {
         partition_index: i32 => 0..;
         committed_offset: i64 => 0..;
@@ -36,13 +36,13 @@ messages! {
         topics: Vec<TxnOffsetCommitResponseTopic> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct TxnOffsetCommitResponseTopic {
         name: String => 0..;
         partitions: Vec<TxnOffsetCommitResponsePartition> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of committing the offset of one partition.
     struct TxnOffsetCommitResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

@@ -11,7 +11,7 @@ messages! {
         validate_only: bool => 1..;
     }
 
-    /// The change of one feature.
+    /// The new maximum level of one feature, and how it may be changed.
     struct FeatureUpdateKey {
         feature: String => 0..;
         max_version_level: i16 => 0..;
@@ -26,7 +26,7 @@ messages! {
         results: Vec<UpdatableFeatureResult> => 0..=1, [ignorable];
     }
 
-    /// The result for one feature.
+    /// The result of changing one feature.
     struct UpdatableFeatureResult {
         feature: String => 0..;
         error_code: i16 => 0..;

@@ -19,7 +19,7 @@ messages! {
         transaction_version: i8 => 2.., [ignorable];
     }
 
-    /// The partitions of one topic.
+    /// The partitions of one topic to which the marker is written.
     struct WritableTxnMarkerTopic {
         name: String => 0..;
         partition_indexes: Vec<i32> => 0..;
@@ -29,19 +29,19 @@ messages! {
         markers: Vec<WritableTxnMarkerResult> => 0..;
     }
 
-    /// The results for one transaction.
+    /// The results of writing the markers of one transaction.
     struct WritableTxnMarkerResult {
         producer_id: i64 => 0..;
         topics: Vec<WritableTxnMarkerTopicResult> => 0..;
     }
 
-    /// The partitions of one topic.
+    /// The results for the partitions of one topic.
     struct WritableTxnMarkerTopicResult {
         name: String => 0..;
         partitions: Vec<WritableTxnMarkerPartitionResult> => 0..;
     }
 
-    /// The result for one partition.
+    /// The result of writing the marker to one partition.
     struct WritableTxnMarkerPartitionResult {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;
