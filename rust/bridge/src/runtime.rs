@@ -91,8 +91,8 @@ fn at_exit(py: Python<'_>) -> PyResult<()> {
 /// Registers hooks for the interpreter's exit and for forks. If a fork bypasses Python, the hooks do not run, but the
 /// child then cannot run Python code either.
 pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
-    // Register our hook before a fork, which waits for the log lines, after the hook of `logging`, which takes a lock
-    // that the log lines need. Hooks before a fork run in reverse order, so ours then runs first.
+    // Import `logging` first, because its fork hook takes a lock that the log lines need. Hooks before a fork run in
+    // reverse order, so the hook below, which waits for the log lines, then runs before that hook.
     py.import("logging")?;
     // Exit hooks run in reverse order, so hooks that the application registers later run before this hook and may still
     // use clients.

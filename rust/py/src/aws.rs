@@ -17,8 +17,8 @@ const NAME: &str = "AWS credentials";
 
 type CredentialsResult = Result<AwsCredentials, Error>;
 
-/// Sets the credential source of a client that uses AWS_MSK_IAM. Environment variables need no source, unless the
-/// client has AWS options.
+/// Sets the credential source of a client that uses AWS_MSK_IAM. A client without AWS options needs no source if the
+/// environment variables contain the credentials.
 pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions) -> PyResult<()> {
     if sasl.mechanism != Mechanism::AwsMskIam || sasl.aws.is_empty() && has_aws_environment() {
         return Ok(());

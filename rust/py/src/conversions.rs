@@ -11,7 +11,7 @@ use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
 /// Topic and partition.
 pub(crate) type Tp = (String, i32);
-/// Offset, metadata and leader epoch.
+/// Offset to commit, with its metadata and leader epoch.
 pub(crate) type Committed = (i64, String, Option<i32>);
 
 pub(crate) fn tp(pair: &Tp) -> TopicPartition {

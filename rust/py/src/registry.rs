@@ -86,7 +86,7 @@ impl Registry {
         Ok(Call::new(work, |py, id| id.into_py_any(py)))
     }
 
-    /// Returns the incompatibilities.
+    /// Returns the reasons why a schema is incompatible with the registered schemas of a subject.
     fn check(&self, py: Python<'_>, subject: String, schema: PyNew) -> PyResult<Call> {
         let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.check(&subject, &schema).await };

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 
-/// Events of about 240 bytes: random ids, small vocabularies.
+/// Returns JSON events of about 240 bytes, with random ids and words from small vocabularies.
 fn json(len: usize) -> Vec<u8> {
     let mut seed = 7u64;
     let mut next = || {

@@ -190,12 +190,12 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// Creates an error code from its number.
+    /// Creates an error code from its number in Kafka's protocol.
     pub const fn from_i16(code: i16) -> Self {
         Self(code)
     }
 
-    /// Returns the number of the code.
+    /// Returns the numeric error code of Kafka's protocol.
     pub const fn code(self) -> i16 {
         self.0
     }

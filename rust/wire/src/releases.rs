@@ -42,7 +42,8 @@ impl Release {
     pub const V2_3: Release = Release(2, 3, 0);
     /// First release with flexible versions (KIP-482), and defaults for new topics (KIP-464).
     pub const V2_4: Release = Release(2, 4, 0);
-    /// First release that advertises ConsumerGroupHeartbeat, but rejects it unless enabled.
+    /// First release that advertises ConsumerGroupHeartbeat, but rejects it unless the feature is enabled on the
+    /// broker.
     pub const V3_7: Release = Release(3, 7, 0);
     /// First release with KIP-848 groups and transaction features by default. It removes the oldest API versions
     /// (KIP-896).

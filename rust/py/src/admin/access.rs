@@ -18,7 +18,7 @@ use samsarrow_bridge::runtime::seconds;
 
 use super::{Admin, Core, keyed_results, list_of};
 
-/// Resource type, name, pattern type, principal, host, operation, permission.
+/// Resource type, name, pattern type, principal, host, operation and permission of an ACL.
 type Acl = (i8, String, i8, String, String, i8, i8);
 /// Like [`Acl`], but None for the name, principal or host matches all.
 type Filter = (i8, Option<String>, i8, Option<String>, Option<String>, i8, i8);
@@ -90,7 +90,7 @@ fn principals(py: Python<'_>, texts: &[String]) -> PyResult<Vec<Principal>> {
     texts.iter().map(|text| principal(py, text)).collect()
 }
 
-/// Converts a duration in seconds. Fails if it is negative; `name` names it in the error.
+/// Converts a duration in seconds. Fails if it is negative; `name` is the name of the duration in the error.
 fn period(py: Python<'_>, name: &str, length: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(length) = length else { return Ok(None) };
     if length.is_nan() || length < 0.0 {

@@ -8,9 +8,9 @@ use super::{Admin, Core, keyed_results, list_of};
 
 /// Type and name of a resource.
 type Resource = (i8, String);
-/// Name, value, source, read only, sensitive, type, documentation, synonyms.
+/// Name, value, source, true if read-only, true if sensitive, type, documentation and synonyms of a config.
 type Entry = (String, Option<String>, i8, bool, bool, i8, Option<String>, Vec<(String, Option<String>, i8)>);
-/// Name, operation, value.
+/// Name of a config, operation, and new value.
 type Change = (String, i8, Option<String>);
 /// Quota limits by name; None removes the quota.
 type Limits = Vec<(String, Option<f64>)>;

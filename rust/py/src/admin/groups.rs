@@ -7,9 +7,9 @@ use samsarrow_client::admin::{GroupDescription, GroupFilter, RemovedMember};
 use super::{Admin, Core, codes, keyed_results, list_of};
 use crate::conversions::{Tp, tuples};
 
-/// Member id, instance id, client id, host, assignment, target assignment.
+/// Member id, instance id, client id, host, assignment and target assignment of a member.
 type Member = (String, Option<String>, String, String, Vec<Tp>, Option<Vec<Tp>>);
-/// Type, state, protocol type, assignor, members, authorized operations.
+/// Type, state, protocol type, assignor, members and authorized operations of a group.
 type GroupTuple = (&'static str, String, String, String, Vec<Member>, Option<Vec<i8>>);
 
 fn group_tuple(group: GroupDescription) -> GroupTuple {

@@ -8,7 +8,7 @@ use samsarrow_client::types::TopicPartition;
 use super::{Admin, codes, keyed_results};
 use crate::conversions::{Tp, tp, tuple};
 
-/// Name, number of partitions, replication factor, replicas of each partition, configs.
+/// Name, number of partitions, replication factor, replicas of each partition, and configs of a new topic.
 type Topic = (String, i32, i16, Vec<Vec<i32>>, Vec<(String, String)>);
 /// Topic name, or topic id if the name is None.
 type RefTuple = (Option<String>, Vec<u8>);

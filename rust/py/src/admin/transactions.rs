@@ -11,7 +11,8 @@ use samsarrow_client::types::TopicPartition;
 use super::{Admin, Core, keyed_results, list_of};
 use crate::conversions::{Tp, tp, tuple, tuples};
 
-/// Producer id, epoch, last sequence, last timestamp, coordinator epoch, start offset of the open transaction.
+/// State of a producer in a partition: producer id, epoch, last sequence, last timestamp, coordinator epoch, and start
+/// offset of the open transaction.
 type Producer = (i64, i32, i32, i64, Option<i32>, Option<i64>);
 
 fn producer(p: ProducerState) -> Producer {

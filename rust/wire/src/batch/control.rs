@@ -45,7 +45,7 @@ impl ControlType {
         })
     }
 
-    /// Returns Kafka's name of the type.
+    /// Returns Kafka's name of the control record type.
     pub fn name(self) -> &'static str {
         match self {
             ControlType::Abort => "ABORT",

@@ -28,7 +28,7 @@ pub enum BatchErrorKind {
     /// The position of the next batch is past the end of the data.
     #[error("it would start beyond the {len} bytes of the data")]
     Beyond {
-        /// Length of the data.
+        /// Length of the data in bytes.
         len: usize,
     },
     /// A message of format v0 or v1 violates the format.
@@ -111,7 +111,7 @@ pub enum LegacyError {
     /// The offsets in a wrapper span a larger range than a batch allows.
     #[error("the offsets in a compressed message are out of range")]
     Offsets,
-    /// The codec requires a newer format than that of the message.
+    /// The codec requires a newer message format.
     #[error("a message of magic {magic} is compressed with {}, which needs magic 2", codec.name())]
     Codec {
         /// The format.

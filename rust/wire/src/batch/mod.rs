@@ -93,8 +93,8 @@ impl Batches {
         self.truncated_tail
     }
 
-    /// Continues at `position`, the end of a batch or message that was parsed elsewhere. If the position is past the
-    /// end of the data, the iterator returns an error next.
+    /// Continues at `position`, which must be the end of a batch or message that was parsed elsewhere. If the position
+    /// is past the end of the data, the next item of the iterator is an error.
     pub fn skip_to(&mut self, position: usize) {
         self.position = position;
     }

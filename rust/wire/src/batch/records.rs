@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use super::fast_path::{BLOCK_LEN, Block};
 use super::record::{MIN_RECORD_LEN, RawRecord};
 
-/// A record that is malformed.
+/// An error in the records of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {

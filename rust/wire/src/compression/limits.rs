@@ -5,7 +5,7 @@ use super::{Codec, CompressionError};
 /// a thousand small decompression bombs could then each expand to this size. The ratio is therefore limited, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum output in bytes.
+    /// Maximum size of the output in bytes.
     pub max_bytes: usize,
     /// Maximum output per byte of input, for outputs larger than `small`; 0 disables this limit.
     pub max_ratio: usize,

@@ -1,5 +1,5 @@
-//! JSON form of messages, with Kafka's own camelCase names. Kafka's tools print it, and other clients use it for test
-//! data. As in Kafka, bytes are encoded as padded base64, UUIDs as URL-safe base64 without padding.
+//! JSON form of messages, with Kafka's own camelCase names. Kafka's tools print this form, and other clients use it for
+//! test data. As in Kafka, bytes are encoded as padded base64, and UUIDs as URL-safe base64 without padding.
 
 use std::collections::BTreeMap;
 

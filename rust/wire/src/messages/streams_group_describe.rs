@@ -77,7 +77,7 @@ messages! {
         is_classic: bool => 0..;
     }
 
-    /// The endpoint of a member for interactive queries.
+    /// The endpoint at which a member serves interactive queries.
     struct Endpoint {
         host: String => 0..;
         port: u16 => 0..;

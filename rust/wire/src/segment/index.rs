@@ -44,7 +44,7 @@ pub struct TimeEntry {
 /// An entry of a transaction index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedEntry {
-    /// Version of the entry.
+    /// Version of the entry's format.
     pub version: i16,
     /// Id of the transaction's producer.
     pub producer_id: i64,

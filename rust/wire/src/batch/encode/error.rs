@@ -9,7 +9,7 @@ pub enum EncodeError {
     /// The record is larger than Kafka's signed 32-bit lengths allow.
     #[error("a record of {size} bytes is larger than a batch can be (2 GiB)")]
     RecordTooLarge {
-        /// Size of the record.
+        /// Encoded size of the record in bytes.
         size: usize,
     },
     /// The codec failed.
@@ -18,7 +18,7 @@ pub enum EncodeError {
     /// The bytes to patch or to convert are not a batch.
     #[error("not a complete batch: {0}")]
     NotABatch(BatchErrorKind),
-    /// An unknown message format.
+    /// The requested magic is not a known message format.
     #[error("there is no message format with magic {magic}; Kafka has 0, 1 and 2")]
     Magic {
         /// The requested magic.
@@ -36,7 +36,7 @@ pub enum EncodeError {
         /// The format.
         magic: i8,
     },
-    /// The message violates the format.
+    /// The message would violate the format v0 or v1.
     #[error("{0}")]
     Legacy(LegacyError),
 }

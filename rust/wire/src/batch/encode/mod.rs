@@ -196,7 +196,7 @@ impl BatchBuilder {
             write_varints(&mut self.buffer, &[VarintWord::of_len(Some(key.len()))]);
             self.buffer.extend_from_slice(key);
             write_varints(&mut self.buffer, &[VarintWord::of_len(value.map(<[u8]>::len))]);
-            // A null value has a length of -1 and no bytes.
+            // A null value has the length -1 and no bytes, so nothing is appended.
             self.buffer.extend_from_slice(value.unwrap_or_default());
         }
     }

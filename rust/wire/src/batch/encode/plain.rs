@@ -10,7 +10,7 @@ pub struct PlainRecord<'a> {
     pub value: Option<ShortBytes<'a>>,
 }
 
-/// Records whose keys have equal lengths, and whose values have equal lengths. All three slices have the same number of
+/// Records whose keys have equal lengths, and whose values have equal lengths. Each slice contains the same number of
 /// rows.
 #[derive(Debug, Clone, Copy)]
 pub struct EqualLengthRows<'a> {

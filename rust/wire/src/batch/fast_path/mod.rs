@@ -121,7 +121,7 @@ impl Block {
         (0..self.len).map_while(|index| self.record(index))
     }
 
-    /// Removes the records for whose offset delta `keep` returns false.
+    /// Calls `keep` with the offset delta of each record, and removes the records for which it returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(i32) -> bool) {
         let mut kept = 0;
         let mut index = 0;

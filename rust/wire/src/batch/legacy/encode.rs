@@ -133,9 +133,9 @@ impl LegacyBuilder {
 
 /// Converts a single v2 batch to format v0 or v1. The messages are compressed with the codec of `compressor`.
 ///
-/// Fails if the batch is transactional, is a control batch, or has headers, since these formats do not support either.
-/// The producer id and sequence of an idempotent producer are dropped; v0 also drops the timestamps. The messages get
-/// consecutive offsets that start at the base offset.
+/// Fails if the batch is transactional, is a control batch, or has headers, since these formats do not support any of
+/// these. The producer id and sequence of an idempotent producer are dropped; v0 also drops the timestamps. The
+/// messages get consecutive offsets that start at the base offset.
 pub fn convert(batch: Bytes, magic: i8, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
     let not_a_batch = |kind: BatchErrorKind| EncodeError::NotABatch(kind);
     let length = batch.len() as i32 - LENGTH_END as i32;

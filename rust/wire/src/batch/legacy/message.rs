@@ -1,4 +1,4 @@
-//! Parser of one message of format v0 or v1.
+//! Parser of single messages of formats v0 and v1.
 use crate::batch::header::{
     CODEC_BITS, LEGACY_CRC_END, LENGTH_END, MIN_LEGACY_LENGTH, V0_FIXED_LEN, V1_FIXED_LEN, offset_and_length,
 };

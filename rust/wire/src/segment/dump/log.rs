@@ -11,9 +11,9 @@ use crate::segment::{Segment, SegmentErrorKind, Source, Tail, WINDOW};
 #[derive(Debug, Clone)]
 pub struct LogDumpOptions {
     pub format: Format,
-    /// Print records.
+    /// Print the records of each batch.
     pub deep: bool,
-    /// Print keys and values.
+    /// Print the keys and values of the records.
     pub print_data: bool,
     /// Maximum number of bytes of the file to read.
     pub max_bytes: Option<u64>,

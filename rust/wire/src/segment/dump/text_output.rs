@@ -22,7 +22,7 @@ pub(super) struct RecordLine<'a> {
     pub(super) timestamp: i64,
     pub(super) key: Option<&'a [u8]>,
     pub(super) value: Option<&'a [u8]>,
-    /// `None` in formats before v2.
+    /// `None` in formats before v2, which have no sequence numbers.
     pub(super) sequence: Option<i32>,
     pub(super) headers: Option<Headers<'a>>,
     /// True if the checksum of the message is correct, and the checksum itself; `None` from format v2 on.
