@@ -1,4 +1,4 @@
-//! Encoding of Arrow columns to wire bytes: batches of 64 KiB with length and CRC. All results are verified.
+//! Encoding of Arrow columns to wire bytes: 64 KiB batches including their length and CRC. All results are verified.
 #![allow(clippy::expect_used, missing_docs)]
 mod data;
 
@@ -25,7 +25,7 @@ fn encode_benches(criterion: &mut Criterion) {
         let views = views(&table);
         check(&data::wire(&views, Codec::None), &table, 0..table.num_rows());
         group.bench_function("none, view", |b| b.iter(|| black_box(data::wire(&views, Codec::None)).len()));
-        // Every other row, as for one of two partitions.
+        // Every other row, as if the rows were divided between two partitions.
         let rows = RowReader::new(&table, &data::columns()).expect("valid columns");
         let picked: Vec<u32> = (0..table.num_rows() as u32).step_by(2).collect();
         check(&pick(&rows, &picked), &table, picked.iter().map(|row| *row as usize));
@@ -35,7 +35,7 @@ fn encode_benches(criterion: &mut Criterion) {
     }
 }
 
-/// Checks that keys and values are those of the given rows.
+/// Checks that the decoded keys and values equal those of the given rows.
 fn check(batches: &[u8], table: &RecordBatch, rows: impl Iterator<Item = usize> + Clone) {
     let decoded = decode_batches(batches.to_vec().into(), DecodeOptions::default()).expect("valid batches");
     for name in ["key", "value"] {

@@ -4,14 +4,14 @@ use twox_hash::XxHash64;
 
 use crate::encode::{BytesColumn, Columns, EncodeError, RowReader};
 
-/// Marker for null: no length is equal to it.
+/// Marker that is hashed for a null. No length of a field is equal to this number.
 const NULL: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the sum of the hashes of all rows: of topic, partition, key, value and headers, as far as the columns exist.
-/// Digests of several batches can be added, ignoring the overflow.
+/// Returns the sum of the hashes of all rows. The hash of a row includes those of the columns topic, partition, key,
+/// value and headers that exist. To combine several batches, add their digests, wrapping on overflow.
 ///
-/// The topic of the rows is `topic`, or the value of the column of that name. The digest must not change between
-/// releases: it is stored at the broker.
+/// The topic of the rows is `topic` or, if that is `None`, the value of the column `topic`. The digest must not change
+/// between releases, because it is stored at the broker.
 pub fn digest(data: &RecordBatch, topic: Option<&str>) -> Result<u64, EncodeError> {
     let partition = data.column_by_name("partition").map(|_| "partition".to_owned());
     let rows = RowReader::new(data, &Columns { partition, ..Columns::default() })?;
@@ -29,7 +29,7 @@ pub fn digest(data: &RecordBatch, topic: Option<&str>) -> Result<u64, EncodeErro
     Ok((0..rows.rows()).map(of_row).fold(0, u64::wrapping_add))
 }
 
-/// Adds a field; XXH64 includes its length.
+/// Adds a field to the hash. XXH64 includes the length of the field.
 fn add(hash: u64, field: Option<&[u8]>) -> u64 {
     match field {
         Some(bytes) => XxHash64::oneshot(hash, bytes),
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(of(&[a, b]), of(&[b, a]));
         assert_eq!(of(&[a, b]), of(&[a]).wrapping_add(of(&[b])));
         assert_ne!(of(&[a, a]), of(&[b, b]));
-        // Digests stored at brokers.
+        // These digests must not change, because they are stored at brokers.
         assert_eq!(of(&[a, b]), 0xAE06_E048_83F3_E0AB);
     }
 
@@ -86,7 +86,7 @@ mod tests {
         for other in others {
             assert_ne!(of(&[row]), of(&[other]), "{other:?}");
         }
-        // Two rows with exchanged values.
+        // Two pairs of rows that only differ in which key belongs to which value.
         let (a, b): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v1")), ("t", None, Some("k2"), Some("v2")));
         let (c, d): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v2")), ("t", None, Some("k2"), Some("v1")));
         assert_ne!(of(&[a, b]), of(&[c, d]));

@@ -1,4 +1,4 @@
-//! Conversion of record batches to Arrow arrays and back, without an object per record.
+//! Conversion of record batches to Arrow arrays and back, without creating an object per record.
 
 pub mod decode;
 mod digest;

@@ -3,13 +3,13 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-/// Returns the memory used by a batch: the capacity of its buffers, each counted once. Topic names, which all batches
-/// share, are not counted; constant columns, which many batches share, count as if they were owned.
+/// Returns the memory used by a batch: the capacity of its buffers, each counted once. Topic names are not counted,
+/// because all batches share them. Constant columns are counted in each batch, although many batches share them.
 pub fn memory_of(batch: &RecordBatch) -> usize {
     let mut seen = Vec::new();
     batch.columns().iter().for_each(|column| add(&column.to_data(), &mut seen));
     seen.sort_unstable();
-    // Keys and values may be views into the same buffer.
+    // Keys and values may be views into the same buffer, which is counted once.
     seen.dedup_by_key(|(at, _)| *at);
     seen.iter().map(|(_, bytes)| bytes).sum()
 }

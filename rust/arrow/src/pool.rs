@@ -1,4 +1,4 @@
-//! Pool of memory for large columns, shared by the threads that decode.
+//! Pool of memory for large columns, shared by the threads that decode records.
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 
-/// Minimum capacity of a pooled column; smaller ones use the allocator.
+/// Minimum capacity in bytes of a column in the pool. Smaller columns use the allocator.
 const MIN_POOLED: usize = 256 << 10;
-/// Capacities are multiples of this, so that they can be reused by columns of similar sizes.
+/// Capacities are multiples of this number of bytes, so that columns of similar sizes can reuse them.
 const STEP: usize = 64 << 10;
 
-/// Memory of dropped columns, for new columns. The allocator keeps freed memory per thread: with several threads that
-/// decode in turns, each would keep as much as all together.
+/// Keeps the memory of dropped columns for new columns. The allocator keeps freed memory per thread, so with several
+/// threads that decode in turns, each thread would keep as much memory as all threads need together.
 #[derive(Debug, Clone, Default)]
 pub struct Pool(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     free: Mutex<Free>,
-    /// Size of the columns in use.
+    /// Size of the columns in use, in bytes.
     in_use: AtomicUsize,
-    /// Maximum size of free and used memory together; 0 disables the pool.
+    /// Maximum size of free and used memory together, in bytes; 0 disables the pool.
     max_bytes: AtomicUsize,
 }
 
@@ -49,7 +49,8 @@ impl Shared {
         self.max_bytes.load(Ordering::Relaxed)
     }
 
-    /// Drops the oldest buffers until `more` bytes fit; returns false if they do not fit then.
+    /// Drops the oldest free buffers until `more` bytes fit. Returns false if they do not fit even without free
+    /// buffers.
     fn evict_for(&self, free: &mut Free, more: usize) -> bool {
         let used = self.in_use.load(Ordering::Relaxed) + more;
         while free.bytes + used > self.max_bytes() && free.take(0).is_some() {}
@@ -63,7 +64,7 @@ impl Pool {
         Pool(Arc::new(Shared { max_bytes: AtomicUsize::new(max_bytes), ..Shared::default() }))
     }
 
-    /// Frees all unused memory; memory in use is freed when it is dropped.
+    /// Frees all unused memory. Memory in use is freed when its column is dropped.
     pub fn close(&self) {
         self.0.max_bytes.store(0, Ordering::Relaxed);
         *self.0.lock() = Free::default();
@@ -77,7 +78,7 @@ impl Pool {
         let capacity = min_capacity.next_multiple_of(STEP);
         let mut free = self.0.lock();
         let fits = |buffer: &Vec<u8>| (min_capacity..=capacity + capacity / 4).contains(&buffer.capacity());
-        // The most recent buffer may still be in a cache.
+        // Prefer the most recently freed buffer, which may still be in a CPU cache.
         if let Some(buffer) = free.buffers.iter().rposition(fits).and_then(|at| free.take(at)) {
             return buffer;
         }
@@ -86,7 +87,7 @@ impl Pool {
         Vec::with_capacity(capacity)
     }
 
-    /// Returns the column as a buffer whose memory goes back to the pool once it is no longer used.
+    /// Returns the column as a buffer, whose memory returns to the pool after its last use.
     pub(crate) fn make_buffer(&self, column: Vec<u8>) -> Buffer {
         let capacity = column.capacity();
         if capacity < MIN_POOLED || self.0.max_bytes() == 0 || column.len() < capacity / 2 {
@@ -97,7 +98,7 @@ impl Pool {
     }
 }
 
-/// A column in use.
+/// A column in use, whose memory returns to the pool when it is dropped.
 #[derive(Debug)]
 struct PooledColumn {
     column: Vec<u8>,
@@ -115,7 +116,7 @@ impl Drop for PooledColumn {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut column = std::mem::take(&mut self.column);
         pool.in_use.fetch_sub(column.capacity(), Ordering::Relaxed);
-        // In a forked child the lock may be held by a thread that does not exist there.
+        // In a forked child process, a thread that does not exist there may hold the lock.
         let Ok(mut free) = pool.free.try_lock() else { return };
         if pool.evict_for(&mut free, column.capacity()) {
             column.clear();
@@ -125,8 +126,8 @@ impl Drop for PooledColumn {
     }
 }
 
-/// Shrinks the column if less than half of its capacity is used. Smaller excess from growth is kept, since freeing it
-/// costs page faults (two fifths of the CPU time per record when it was always done).
+/// Shrinks the column if less than half of its capacity is used. Less unused capacity is kept, because freeing it
+/// causes page faults. They took two fifths of the CPU time per record when every column was shrunk.
 pub(crate) fn trimmed<T>(mut column: Vec<T>) -> Vec<T> {
     if column.len() < column.capacity() / 2 {
         column.shrink_to_fit();
@@ -172,7 +173,7 @@ mod tests {
         let used: Vec<_> = (0..6).map(|_| filled(&pool, MIB)).collect();
         drop(used);
         assert_eq!(free(&pool), (4, 4 * MIB));
-        // Others need the memory: buffers of the wrong size are freed.
+        // New columns need the memory, so free buffers with an unsuitable capacity are dropped.
         let others: Vec<_> = (0..3).map(|_| filled(&pool, MIB / 2)).collect();
         assert_eq!(free(&pool), (2, 2 * MIB));
         // Memory in use stays valid after the pool is closed.

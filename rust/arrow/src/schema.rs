@@ -6,14 +6,15 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 /// Memory layout of keys and values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// `binary`: copied to one contiguous buffer per column; supported by all Arrow kernels.
+    /// `binary`: values are copied to one contiguous buffer per column. All Arrow kernels support this layout.
     #[default]
     Binary,
-    /// `binary_view`: views into the fetched or decompressed bytes, which stay in memory as long as the batch.
+    /// `binary_view`: values are views into the fetched or decompressed bytes, which stay in memory as long as the
+    /// batch.
     View,
 }
 
-/// Options that determine the schema: it is constant for a consumer.
+/// Options that determine the schema of decoded batches. A consumer uses the same schema for all its batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SchemaOptions {
     pub layout: Layout,
@@ -23,8 +24,8 @@ pub struct SchemaOptions {
     pub include_leader_epoch: bool,
 }
 
-/// Returns the schema of decoded batches. All columns are nullable; topic and partition are only null in the result of
-/// `decode_batches`.
+/// Returns the schema of decoded batches. All columns are nullable; topic and partition are only null if they are
+/// unknown, as in `decode_batches`.
 pub fn batch_schema(options: &SchemaOptions) -> SchemaRef {
     let bytes = match options.layout {
         Layout::Binary => DataType::Binary,
@@ -52,12 +53,12 @@ pub(crate) fn topic_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// Returns the fields of the struct of one header.
+/// Returns the fields of the struct that contains one header.
 pub(crate) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)])
 }
 
-/// Returns the item field of the list of headers.
+/// Returns the item field of the list type of the headers column.
 pub(crate) fn header_item() -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Struct(header_fields()), true))
 }

@@ -12,27 +12,27 @@ use crate::decode::{DecodeCause, DecodeOptions, Decoder, Window};
 pub struct SegmentOptions {
     /// Options of the decoder; `max_bytes` is the approximate size of the records in an Arrow batch.
     pub decode: DecodeOptions,
-    /// Topic and partition of the rows; null if unknown.
+    /// Topic and partition of the segment; `None` makes both columns null.
     pub topic_partition: Option<(Arc<str>, i32)>,
     /// Records before this offset are skipped.
     pub from_offset: Option<i64>,
     /// Records from this offset on are skipped.
     pub until_offset: Option<i64>,
-    /// Maximum number of rows of an Arrow batch.
+    /// Maximum number of rows in an Arrow batch.
     pub max_rows: Option<usize>,
 }
 
-/// A segment that cannot be read further. All rows before the error have been returned.
+/// The reason why a segment cannot be read further. All rows before the error have been returned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentReadError {
     /// The segment is invalid.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A batch is valid but cannot be converted to rows.
+    /// A batch is valid, but its records cannot be converted to rows.
     #[error("position {position}, offset {offset}: {cause}")]
     Decode {
-        /// Position of the batch in the file.
+        /// Position of the batch in the file, in bytes.
         position: u64,
         /// The offset at which reading stopped.
         offset: i64,
@@ -50,7 +50,7 @@ pub enum SegmentReadError {
 pub enum Step {
     /// Rows.
     Batch(RecordBatch),
-    /// No rows yet: call `step` again.
+    /// There are no rows yet: call `step` again.
     More,
     /// The end of the segment.
     End,
@@ -62,20 +62,21 @@ pub struct SegmentReader {
     segment: Segment,
     options: SegmentOptions,
     decoder: Decoder,
-    /// Batches that are read but not decoded, and the first offset to decode.
+    /// Batches that are read but not yet decoded, and the first offset to decode.
     run: Option<(Run, i64)>,
     from_offset: i64,
-    /// The offset after the decoded records; the minimum before the first.
+    /// The offset after the last decoded record; `i64::MIN` before the first one.
     next_offset: i64,
     done: bool,
     failed: Option<SegmentReadError>,
 }
 
-/// Number of runs per step without rows, about 64 MiB: callers must be able to cancel.
+/// Maximum number of runs that a step reads without finding rows, about 64 MiB. Limited so that callers can cancel in
+/// between.
 const RUNS_PER_STEP: usize = 64;
 
 impl SegmentReader {
-    /// Creates a reader of the segment in `source`.
+    /// Creates a reader for the segment in `source`.
     pub fn new(source: Box<dyn Source>, options: SegmentOptions) -> SegmentReader {
         SegmentReader {
             segment: Segment::new(source, None),
@@ -94,8 +95,8 @@ impl SegmentReader {
         self.decoder.schema()
     }
 
-    /// Returns the next rows. An invalid batch is an error, returned after all rows before it; the next step is the
-    /// end.
+    /// Returns the next rows. If a batch is invalid, its error is returned after all rows before the batch, and the
+    /// next step returns [`Step::End`].
     pub fn step(&mut self) -> Result<Step, SegmentReadError> {
         for _ in 0..RUNS_PER_STEP {
             if self.done || self.failed.is_some() {
@@ -110,7 +111,7 @@ impl SegmentReader {
         Ok(Step::More)
     }
 
-    /// Returns the rows so far, or the pending error if there are none.
+    /// Returns the rows decoded so far or, if there are none, the pending error.
     fn finish(&mut self) -> Result<Step, SegmentReadError> {
         if self.decoder.rows() > 0 {
             return Ok(Step::Batch(self.decoder.finish()?));
@@ -125,7 +126,7 @@ impl SegmentReader {
         }
     }
 
-    /// Decodes a run, or as much of it as fits; returns true if the rows so far should be returned.
+    /// Decodes a run, or as much of the run as fits. Returns true if the rows decoded so far should be returned.
     fn advance(&mut self) -> Result<bool, SegmentReadError> {
         let limit = self.options.decode.max_bytes;
         let (mut run, from_offset) = match self.run.take() {
@@ -167,7 +168,7 @@ impl SegmentReader {
     }
 }
 
-/// Creates an error for the run at `start`, whose first `consumed` bytes were valid.
+/// Creates the error for the run at position `start`, of which the first `consumed` bytes were decoded.
 fn failure(start: u64, offset: i64, consumed: usize, cause: DecodeCause) -> SegmentReadError {
     match cause {
         DecodeCause::Batch(error) => {

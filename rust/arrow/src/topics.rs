@@ -7,8 +7,8 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 
-/// Topic names in the order of their first use. The dictionary only grows, so that for decoders that share it, the
-/// dictionary of an earlier batch is a prefix of that of a later one.
+/// Topic names in the order of their first use. The dictionary only grows. If several decoders share it, the dictionary
+/// of an earlier batch is therefore a prefix of the dictionary of each later batch.
 #[derive(Debug, Clone, Default)]
 pub struct Topics(Arc<Mutex<Names>>);
 
@@ -16,12 +16,12 @@ pub struct Topics(Arc<Mutex<Names>>);
 struct Names {
     codes: HashMap<Arc<str>, i32>,
     names: Vec<Arc<str>>,
-    /// The names as an array, cached until the next change.
+    /// The names as an array, cached until a topic is added.
     values: Option<ArrayRef>,
 }
 
 impl Topics {
-    /// Returns the code of `topic`, and adds the topic if it is new.
+    /// Returns the dictionary index of `topic`, and adds the topic if it is new.
     pub fn code(&self, topic: &Arc<str>) -> i32 {
         let mut names = self.lock();
         if let Some(code) = names.codes.get(topic) {
@@ -45,9 +45,10 @@ impl Topics {
         values
     }
 
-    /// Returns the batch with the current dictionary, which it must share.
+    /// Replaces the batch's dictionary, which must be a prefix of the current dictionary, by the current one.
     ///
-    /// # Errors The batch's dictionary is not a prefix of this one.
+    /// # Errors
+    /// Fails if the batch contains a dictionary index that the current dictionary does not have.
     pub fn renew(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let Some((at, _)) = batch.schema_ref().column_with_name("topic") else { return Ok(batch) };
         let Some(old) = batch.column(at).as_dictionary_opt::<Int32Type>() else { return Ok(batch) };

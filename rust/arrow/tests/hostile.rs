@@ -1,6 +1,7 @@
-//! Damaged batches: decoding returns an error or a result, and never panics, hangs or allocates out of proportion.
+//! Decoding of damaged batches: the decoder returns an error or a result, and never panics, hangs or allocates an
+//! excessive amount of memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-// Needed for the counting allocator.
+// The counting allocator is unsafe code.
 #![allow(unsafe_code)]
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
@@ -30,13 +31,13 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         count(memory.size() as isize);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.alloc(memory) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, memory: Memory) {
         count(-(memory.size() as isize));
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.dealloc(at, memory) }
     }
 }
@@ -44,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the peak memory use of `run`, above that before it.
+/// Returns the peak memory use during `run`, in addition to the memory used before.
 fn peak(run: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -75,7 +76,7 @@ fn kinds() -> Vec<(i8, Codec)> {
     old.filter(|(_, codec)| *codec != Codec::Zstd).chain(codecs().map(|codec| (2, codec))).collect()
 }
 
-/// Memory for codec contexts (mostly zstd), blocks and minimum buffers.
+/// Memory limit for codec contexts (mostly zstd), blocks and minimum buffers, in bytes.
 const CONSTANT: usize = 1 << 20;
 
 fn decode(data: &Bytes, layout: Layout, check_crcs: bool) {
@@ -137,7 +138,7 @@ fn mutated_batches() {
             let head = if magic == 2 { 61 } else { 34 };
             let at = if next() % 3 == 0 { next() % head } else { next() % data.len() };
             damaged[at] = next() as u8;
-            // Mostly without the checksum, which rejects nearly all of them immediately.
+            // Mostly without checking the checksum, because a check rejects nearly all damaged batches immediately.
             decode_within_bounds(&damaged.into(), if i % 2 == 0 { Layout::Binary } else { Layout::View }, i % 8 == 7);
         }
     }
@@ -154,7 +155,7 @@ fn excessive_record_count_allocates_little() {
     }
 }
 
-/// Decoding a large response in small steps needs the memory of one step.
+/// Decoding a large response in small steps only needs the memory of one step.
 #[test]
 fn memory_per_step_is_bounded() {
     let options = EncodeOptions { batch_size: 16 * 1024, ..EncodeOptions::default() };
@@ -174,7 +175,7 @@ fn memory_per_step_is_bounded() {
     }
 }
 
-/// Wrappers of bytes that were damaged before compression, which the checksum of the wrapper does not detect.
+/// Wrappers whose contents were damaged before they were compressed, so that the checksum of the wrapper is valid.
 #[test]
 fn damaged_wrapper_contents() {
     let mut seed = 5u64;
@@ -207,7 +208,7 @@ fn damaged_wrapper_contents() {
                 data.extend_from_slice(&body);
                 let data = Bytes::from(data);
                 let layout = if i % 2 == 0 { Layout::Binary } else { Layout::View };
-                // Messages need more memory than their compressed size.
+                // The messages need more memory than their compressed size.
                 let used = peak(|| decode(&data, layout, i % 4 == 0));
                 assert!(
                     used <= 4 * (data.len() + inner.len()) + CONSTANT,
@@ -234,7 +235,8 @@ proptest! {
     }
 }
 
-/// Much more than a valid batch contains, from a few kilobytes: rejected although it is below the absolute limit.
+/// A batch of a few kilobytes that decompresses to much more than a valid batch is rejected, although the decompressed
+/// size is below the absolute limit.
 #[test]
 fn rejects_compression_bomb_by_ratio() {
     let value = BinaryArray::from_iter_values([vec![0; 100 << 20]]);
@@ -251,7 +253,7 @@ fn rejects_compression_bomb_by_ratio() {
             assert!(error.cause.is_corrupt() && error.to_string().contains("over 2000 to 1"), "{error}");
             assert_eq!(error.option(), Some("max.decompressed.ratio"));
         });
-        // 64 MiB, and the buffer that grew to it.
+        // The limit covers a buffer of 64 MiB, and the smaller buffer that was copied to it.
         assert!(used < 100 << 20, "{used} bytes ({layout:?})");
         for allowed in [0, 100_000] {
             assert_eq!(decode(allowed).unwrap().num_rows(), 1, "{layout:?}");

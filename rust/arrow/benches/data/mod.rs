@@ -1,15 +1,15 @@
-//! Records for both benches: 256 KiB of each kind, from a fixed seed.
+//! Records for both benches: 256 KiB of each kind, generated from a fixed seed.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray};
 use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
 use samsarrow_wire::compression::Codec;
 
-/// Size of the data that is decoded or encoded repeatedly: it fits the L2 cache.
+/// Size of the data that is decoded or encoded repeatedly. It fits into the L2 cache.
 pub(crate) const HOT_BYTES: usize = 256 * 1024;
 const FIRST_TIMESTAMP: i64 = 1_700_000_000_000;
 
-/// A kind of records.
+/// Size and contents of the generated records.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Kind {
 #[derive(Clone, Copy)]
 enum Values {
     Random,
-    /// Random lengths up to twice the usual one.
+    /// Random values with random lengths up to twice `value_len`.
     Varied,
     Json,
 }

@@ -1,4 +1,4 @@
-//! Decoding of a partition's batches to columns.
+//! Decoding of a partition's batches into columns.
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::layout::{Layout, Origin, ValueColumn};
 use crate::pool::Pool;
 use crate::topics::Topics;
 
-/// [`Decoder`](crate::Decoder) for one layout.
+/// Decoder for one memory layout of keys and values; [`Decoder`](crate::Decoder) selects the layout.
 #[derive(Debug)]
 pub(crate) struct BatchDecoder<C> {
     pub(super) options: DecodeOptions,
@@ -28,7 +28,7 @@ pub(crate) struct BatchDecoder<C> {
     decompressor: BatchDecompressor,
 }
 
-/// Maximum size of messages in one run: they are read twice, the second time from the cache.
+/// Maximum size of messages decoded in one run. Messages are read twice, so a run must fit into the CPU cache.
 const MAX_RUN: usize = 64 * 1024;
 
 impl<C: ValueColumn> BatchDecoder<C> {
@@ -41,7 +41,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         self.columns.rows()
     }
 
-    /// Returns the size of the decompressed records so far.
+    /// Returns the size of the decompressed records appended since the last `finish`.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -85,13 +85,13 @@ impl<C: ValueColumn> BatchDecoder<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            // A wrapper with an offset of 0 or below has an unknown end: see MessageSet.
+            // If a wrapper's offset is 0 or negative, its last offset is unknown: see `MessageSet`.
             let wrapper = header.is_wrapper();
             if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset <= 0) {
                 appended.consumed = iter.position();
                 continue;
             }
-            // The base offset of a wrapper is unknown, too.
+            // The base offset of a wrapper is unknown, too, so the wrapper may contain earlier offsets.
             if header.base_offset >= until_offset && !wrapper {
                 appended.reached_until = true;
                 return Ok(());
@@ -100,7 +100,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
                 appended.row_limit = true;
                 return Ok(());
             }
-            // The checksum of a kept batch was verified before.
+            // If the decompressed records are kept, the checksum was verified before.
             if self.options.check_crcs && !self.decompressor.has(&batch) {
                 batch.check_crc()?;
             }
@@ -122,8 +122,8 @@ impl<C: ValueColumn> BatchDecoder<C> {
                 }
                 Some(Stop::RowLimit { next_offset }) => {
                     appended.row_limit = true;
-                    // If offsets do not ascend, the next record may have a smaller offset than the last row: continuing
-                    // from there would return the same rows forever.
+                    // If offsets do not ascend, the next record may have a smaller offset than the last row, and
+                    // continuing from that offset would return the same rows forever.
                     let last_row = self.columns.last_offset().filter(|_| self.columns.rows() > rows_before);
                     let after_last_row = last_row.map_or(next_offset, |last| last.saturating_add(1));
                     appended.next_offset = appended.next_offset.max(next_offset).max(after_last_row);
@@ -143,7 +143,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(())
     }
 
-    /// Returns true if the records of the batch are returned to the caller; also tracks transactions.
+    /// Returns true if the caller gets the records of the batch. Also updates the filter of aborted transactions.
     fn is_returned(&mut self, batch: &Batch, aborted: Option<&mut AbortedTransactions>) -> Result<bool, BatchError> {
         let header = &batch.header;
         if header.is_control() {
@@ -211,7 +211,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
             return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
-            // Views keep the buffer alive, so it cannot be reused.
+            // Views keep their buffer alive, so the scratch buffer cannot be used for them.
             let records = self.decompressor.own(batch)?;
             return self.append_shared(batch, records, topic_partition, cut, data);
         }
@@ -230,7 +230,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(done)
     }
 
-    /// Appends decompressed records, and keeps them if some remain.
+    /// Appends decompressed records, and keeps them for the next call if some were not appended.
     fn append_shared(
         &mut self,
         batch: &Batch,
@@ -255,7 +255,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(done)
     }
 
-    /// Appends an uncompressed message together with the similar messages after it.
+    /// Appends an uncompressed message together with the messages after it that have the same format.
     fn append_run(
         &mut self,
         batch: &Batch,
@@ -303,9 +303,9 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(Done { next_offset, end, stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }) })
     }
 
-    /// Returns true if `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
+    /// Returns true if `more` bytes of records fit into the Arrow batch, whose column offsets have 31 bits.
     pub(super) fn fits(&self, more: usize) -> Result<bool, DecodeCause> {
-        // Each invalid byte of a header key may become three.
+        // Each invalid byte of a header key may become the three bytes of U+FFFD.
         let hard = i32::MAX as usize / if self.options.include_headers { 3 } else { 1 };
         if more > hard {
             return Err(DecodeCause::TooLarge { bytes: more, limit: hard });
@@ -314,11 +314,11 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(self.bytes + more <= limit)
     }
 
-    /// Returns true if the batch cannot fit, which is known before it is decompressed.
+    /// Returns true if the batch certainly does not fit, judging by its header, before decompressing it.
     fn cannot_fit(&self, batch: &Batch) -> bool {
-        // A negative count only reserves nothing: decoding rejects the batch.
+        // A negative count means that no size is known here. Decoding rejects the batch.
         let claimed = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
-        // The count in the header may be arbitrarily large.
+        // The count in the header may be arbitrarily large, so it is limited by the compressed size.
         let min_size = claimed.min(batch.bytes().len()).max(1);
         self.columns.rows() > 0 && self.bytes.saturating_add(min_size) > self.options.max_bytes
     }
@@ -331,9 +331,9 @@ impl<C: ValueColumn> BatchDecoder<C> {
 
 /// Result of decoding a batch.
 pub(super) struct Done {
-    /// The offset after the batch; undefined if it did not fit.
+    /// The offset after the batch; undefined if the batch did not fit.
     pub(super) next_offset: i64,
-    /// End of the batch in the data, or of the run of messages that starts with it.
+    /// End of the batch within the data, or end of the run of messages that starts with this batch.
     pub(super) end: usize,
     pub(super) stopped: Option<Stop>,
 }
@@ -349,15 +349,15 @@ pub(super) enum Stop {
     RowLimit { next_offset: i64 },
 }
 
-/// The part of the fetched data that is registered as a buffer for views of uncompressed batches: all of it, unless
-/// positions would exceed 31 bits.
+/// The part of the fetched data that is registered as a buffer for views of uncompressed batches. This is all data,
+/// unless positions would exceed 31 bits.
 #[derive(Default)]
 struct FetchedBuffer {
     current: Option<(u32, usize)>,
 }
 
 impl FetchedBuffer {
-    /// Returns the origin of records in this range of the data.
+    /// Returns the origin of the records in the range `records` of the data.
     fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, records: Range<usize>) -> Origin {
         let (buffer, start) = match self.current {
             Some((buffer, start)) if records.end - start <= i32::MAX as usize => (buffer, start),

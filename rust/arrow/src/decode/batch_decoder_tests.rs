@@ -8,7 +8,7 @@ use arrow_array::types::Int64Type;
 use samsarrow_wire::batch::encode::{Append, BatchBuilder, BatchOptions};
 use samsarrow_wire::compression::Compressor;
 
-/// Two batches of 10,000 records each, from offset 0 on.
+/// Returns two batches of 10,000 records each; offsets start at 0.
 fn batches_of_ten_thousand() -> Bytes {
     let mut data = Vec::new();
     let mut zstd = Compressor::new(Codec::Zstd, None).unwrap();
@@ -25,8 +25,8 @@ fn batches_of_ten_thousand() -> Bytes {
     data.into()
 }
 
-/// Decodes to the end, and finishes an Arrow batch at each stop. Returns the rows of each Arrow batch and the number of
-/// decompressions.
+/// Decodes all data, and finishes an Arrow batch each time the decoder stops. Returns the number of rows in each Arrow
+/// batch and the number of decompressions.
 fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize>, usize) {
     let options = DecodeOptions { layout: C::LAYOUT, max_bytes, ..DecodeOptions::default() };
     let schema = options.schema();
@@ -49,11 +49,12 @@ fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize
 
 fn decompresses_once<C: ValueColumn>() {
     assert_eq!(read::<C>(None, usize::MAX), (vec![20_000], 2));
-    // Also with small windows of rows.
+    // The same with at most 100 rows per call.
     assert_eq!(read::<C>(Some(100), usize::MAX), (vec![100; 200], 2));
     let (rows, decompressions) = read::<C>(Some(1_500), usize::MAX);
     assert_eq!((rows.iter().sum::<usize>(), decompressions), (20_000, 2));
-    // The second batch does not fit after the first, which is known after decompression, or from its header.
+    // The second batch does not fit after the first. With the larger limit this is detected after decompression, with
+    // the smaller one from the header.
     for max_bytes in [200_000, 1000] {
         assert_eq!(read::<C>(None, max_bytes), (vec![10_000; 2], 2), "{max_bytes}");
     }

@@ -1,4 +1,4 @@
-//! Column builders of a decoded batch, and the visitor that fills them.
+//! Column builders of a decoded batch, and the visitor that appends records to them.
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::layout::{Capacity, Origin, ValueColumn};
 use crate::pool::Pool;
 use crate::topics::Topics;
 
-/// Offset range and row limit within a batch.
+/// Offset range and maximum number of rows to append from a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) from_offset: i64,
@@ -25,12 +25,12 @@ pub(crate) struct Cut {
     pub(crate) max_rows: usize,
 }
 
-/// The decompressed records of a batch, by format.
+/// Format of the decompressed records of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Records<'a> {
-    /// Records of magic 2.
+    /// Records in format v2, with the header of their batch.
     Batch(&'a BatchHeader),
-    /// Messages of magic 0 and 1.
+    /// Messages in format v0 or v1.
     Messages(&'a MessageSet),
 }
 
@@ -43,13 +43,13 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Timestamp type of messages of magic 0, which have no timestamps.
+/// Timestamp type of messages in format v0, which have no timestamps.
 const NO_TIMESTAMP_TYPE: i8 = -1;
 
-/// Topic and partition of the next rows.
+/// Topic and partition of the rows that are appended next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TopicPartition {
-    /// Index into the dictionary of topics.
+    /// Index of the topic in the dictionary.
     pub(crate) topic: i32,
     pub(crate) partition: i32,
 }
@@ -61,12 +61,12 @@ pub(crate) struct BatchColumns<C> {
     value: C,
     pool: Pool,
     offsets: Vec<i64>,
-    /// -1 if a row has no timestamp, which becomes null in `finish`.
+    /// Timestamps in milliseconds. A missing timestamp is -1, which `finish` converts to null.
     timestamps: Vec<i64>,
     any_timestamp_missing: bool,
     timestamp_types: ConstantColumn<i8>,
     any_timestamp_type_missing: bool,
-    /// Empty if the rows have no topic and partition.
+    /// Index of each row's topic in the dictionary; empty if topic and partition are unknown.
     topics: ConstantColumn<i32>,
     partitions: ConstantColumn<i32>,
     names: Topics,
@@ -119,7 +119,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.offsets.last().copied()
     }
 
-    /// Returns the number of header keys so far that were not UTF-8.
+    /// Returns the number of header keys so far that were not valid UTF-8.
     pub(crate) fn replaced_header_keys(&self) -> usize {
         self.replaced_header_keys
     }
@@ -133,19 +133,20 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
     }
 
-    /// Returns the code of `topic` in the dictionary.
+    /// Returns the index of `topic` in the dictionary.
     pub(crate) fn topic(&self, topic: &Arc<str>) -> i32 {
         self.names.code(topic)
     }
 
-    /// Registers a buffer for views to point into, and returns its index.
+    /// Registers a buffer for views, and returns its index.
     pub(crate) fn add_buffer(&mut self, buffer: Buffer) -> u32 {
         self.buffers.push(buffer);
         self.buffers.len() as u32 - 1
     }
 
-    /// Appends the records of one batch that are in `cut`; `data` is its decompressed records. Returns the offset of
-    /// the first record excluded by `max_rows`. After an error no record of the batch remains.
+    /// Appends the records of one batch that are in `cut`; `data` contains the decompressed records of the batch.
+    /// Returns the offset of the first record excluded by `max_rows`. After an error, none of the batch's records
+    /// remain in the columns.
     pub(crate) fn append(
         &mut self,
         data: &[u8],
@@ -170,8 +171,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         Ok(stopped)
     }
 
-    /// Returns true if the header determines all requested columns. It does not for a compacted batch: the header has
-    /// the number of remaining records, but not their offsets.
+    /// Returns true if the header determines all requested columns. For a compacted batch it does not, because the
+    /// header contains the number of remaining records, but not their offsets.
     pub(crate) fn header_determines(&self, header: &BatchHeader) -> bool {
         let Projection { keys, values, timestamps } = self.projection;
         let timestamps = timestamps && header.timestamp_type() == TimestampType::CreateTime;
@@ -201,7 +202,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         (until < end).then_some(until)
     }
 
-    /// Fills the columns that are constant within a batch, for the added rows.
+    /// Fills the columns that are constant within a batch: appends the batch's values for the rows added before.
     fn fill(&mut self, header: &BatchHeader, topic_partition: Option<TopicPartition>) {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
@@ -234,8 +235,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         let first = self.rows();
         let mut block = std::mem::take(&mut self.block);
         let mut visit = |block: &mut Block| {
-            // A negative delta is a huge number here. An offset outside of its batch would make the consumer's position
-            // wrong.
+            // A negative delta becomes a huge unsigned number here. An offset outside its batch would result in a wrong
+            // position of the consumer.
             let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
             if largest > header.last_offset_delta as u32 {
                 failure = Some(RecordError::Field { index: self.rows() - first, what: "offset delta" });
@@ -315,7 +316,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
     }
 
-    /// Returns the columns as a batch, and resets the builders.
+    /// Returns the columns as a record batch, and resets the builders.
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows();
         let (headers, epochs) = (self.headers.is_some(), self.leader_epochs.is_some());
@@ -356,7 +357,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         if let Some(epochs) = &mut done.leader_epochs {
             arrays.push(Arc::new(Int32Array::new(epochs.finish(), None)));
         }
-        // Keep the constant columns, whose memory the next batch may share.
+        // Keep the builders of constant columns, because the next batch may share their memory.
         (self.topics, self.partitions) = (done.topics, done.partitions);
         (self.timestamp_types, self.leader_epochs) = (done.timestamp_types, done.leader_epochs);
         RecordBatch::try_new(Arc::clone(schema), arrays)

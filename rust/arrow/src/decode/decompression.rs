@@ -1,16 +1,17 @@
-//! Decompressed records of batches, each batch decompressed once.
+//! Decompression of batches. Each batch is decompressed only once, even if it is decoded in several steps.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, BatchError, BatchErrorKind, HEADER_LEN, LegacyDecompressor};
 use samsarrow_wire::compression::{Codec, Decompressor, Limits};
 
 use crate::layout::trimmed;
 
-/// Maximum capacity of a scratch buffer that is kept.
+/// Maximum capacity of a scratch buffer that is kept for reuse.
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
-/// Maximum size of decompressed records that are kept: the rest may never be requested.
+/// Maximum size of decompressed records that are kept. They may never be needed, if the caller does not request the
+/// rest.
 const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
-/// Decompressors and their buffers.
+/// Decompressors, their scratch buffer, and the kept records.
 #[derive(Debug)]
 pub(super) struct BatchDecompressor {
     limits: Limits,
@@ -25,7 +26,7 @@ pub(super) struct BatchDecompressor {
 /// The decompressed records of a batch that was not consumed completely, for the next call with the same bytes.
 #[derive(Debug)]
 pub(super) struct KeptRecords {
-    /// The batch; held so that its address cannot be reused by other bytes.
+    /// The bytes of the batch. They are held so that no other batch can have the same address.
     batch: Bytes,
     records: Bytes,
 }
@@ -64,7 +65,7 @@ impl BatchDecompressor {
         self.kept.as_ref().is_some_and(|kept| kept.is_of(batch))
     }
 
-    /// Returns the kept records of the batch, and drops those of any other batch.
+    /// Returns the kept records if they belong to this batch, and drops them otherwise.
     pub(super) fn take(&mut self, batch: &Batch) -> Option<Bytes> {
         self.kept.take().filter(|kept| kept.is_of(batch)).map(|kept| kept.records)
     }
@@ -76,28 +77,28 @@ impl BatchDecompressor {
         }
     }
 
-    /// Decompresses the records to the scratch buffer, which is reused after [`put_back`](Self::put_back).
+    /// Decompresses the records into the scratch buffer. The caller returns it with [`put_back`](Self::put_back).
     pub(super) fn open(&mut self, batch: &Batch, codec: Codec) -> Result<Vec<u8>, BatchError> {
         let mut out = std::mem::take(&mut self.scratch);
         self.decompress(batch, codec, &mut out)?;
         Ok(out)
     }
 
-    /// Returns the scratch buffer for reuse.
+    /// Takes the scratch buffer back for reuse.
     pub(super) fn put_back(&mut self, records: Vec<u8>) {
         if records.capacity() <= MAX_KEPT_SCRATCH {
             self.scratch = records;
         }
     }
 
-    /// Returns the records in their own memory.
+    /// Returns the records in a buffer of their own, not in the scratch buffer.
     pub(super) fn own(&mut self, batch: &Batch) -> Result<Bytes, BatchError> {
         let mut out = Vec::new();
         Ok(match Self::codec(batch)? {
             Codec::None => batch.payload(),
             codec => {
                 self.decompress(batch, codec, &mut out)?;
-                // A codec that does not know the size overestimates the capacity.
+                // If a codec does not know the decompressed size, it reserves too much capacity.
                 Bytes::from(trimmed(out))
             }
         })

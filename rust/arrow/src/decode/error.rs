@@ -12,14 +12,14 @@ use super::Appended;
 pub struct DecodeError {
     /// The topic, if known.
     pub topic: Option<Arc<str>>,
-    /// The partition, -1 if unknown.
+    /// The partition; -1 if unknown.
     pub partition: i32,
     /// The offset at which decoding stopped.
     pub offset: i64,
     /// The cause.
     #[source]
     pub cause: DecodeCause,
-    /// Rows appended before the invalid batch, which remain in the decoder.
+    /// State after the rows before the invalid batch, which remain in the decoder.
     pub appended: Appended,
 }
 
@@ -37,10 +37,10 @@ pub enum DecodeCause {
     /// A batch is invalid.
     #[error(transparent)]
     Batch(Box<BatchError>),
-    /// The records of one record batch do not fit into one Arrow batch.
+    /// The records of a single record batch do not fit into one Arrow batch.
     #[error("a record batch with {bytes} bytes of records is more than one Arrow batch can hold ({limit} bytes)")]
     TooLarge {
-        /// Size of the records.
+        /// Size of the records in bytes.
         bytes: usize,
         /// Maximum size.
         limit: usize,
@@ -51,9 +51,9 @@ pub enum DecodeCause {
          data, then the rest"
     )]
     Full {
-        /// Size of the data that fits.
+        /// Size in bytes of the data that fits.
         consumed: usize,
-        /// Maximum size of the records.
+        /// Maximum size of the records in bytes.
         limit: usize,
     },
     /// Arrow rejected the columns.

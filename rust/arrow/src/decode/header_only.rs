@@ -1,4 +1,4 @@
-//! Rows from batch headers only, without decompressing and parsing the records.
+//! Rows created from batch headers only, without decompressing and parsing the records.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
@@ -10,14 +10,14 @@ use crate::layout::ValueColumn;
 
 impl<C: ValueColumn> BatchDecoder<C> {
     /// Returns true if the rows can be built from the header. If the header claims more records than the batch can
-    /// contain, the batch is decoded, which finds the error.
+    /// contain, returns false, so that decoding reports the error.
     pub(super) fn is_header_only(&self, batch: &Batch, codec: Codec) -> bool {
         let bytes = batch.payload().len();
         let max_bytes = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
         self.columns.header_determines(&batch.header) && min_records_size(batch) <= max_bytes
     }
 
-    /// Appends rows from the header.
+    /// Appends rows with values from the header.
     pub(super) fn append_header_only(
         &mut self,
         batch: &Batch,
@@ -40,8 +40,8 @@ impl<C: ValueColumn> BatchDecoder<C> {
     }
 }
 
-/// Returns the minimum size of the records.
+/// Returns the minimum size of as many records as the header claims.
 fn min_records_size(batch: &Batch) -> usize {
-    // A negative count only reserves nothing: decoding rejects the batch.
+    // A negative count is treated as 0 here.
     usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)
 }

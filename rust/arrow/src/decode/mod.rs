@@ -27,24 +27,25 @@ use crate::topics::Topics;
 pub struct Appended {
     /// Rows appended.
     pub rows: usize,
-    /// The offset to continue from: after everything that was appended or skipped.
+    /// The offset to continue from: after all records that were appended or skipped.
     pub next_offset: i64,
-    /// Number of bytes of the finished batches. To continue after `row_limit` or `full`, append the rest of the data
-    /// from here, with `next_offset` as `from_offset`.
+    /// Number of bytes of the batches that were decoded completely. To continue after `row_limit` or `full`, append the
+    /// rest of the data from this position, with `next_offset` as `from_offset`.
     pub consumed: usize,
-    /// True if the data ends within a batch. With `consumed == 0` the data has no complete batch: fetch more bytes.
+    /// True if the data ends within a batch. If `consumed` is 0 as well, the data contains no complete batch, and more
+    /// bytes must be fetched.
     pub truncated_tail: bool,
     /// True if [`Window::max_rows`] was reached and more records follow.
     pub row_limit: bool,
-    /// True if the columns are full: finish the batch, and append the rest.
+    /// True if the columns are full. Call [`Decoder::finish`], then append the rest of the data.
     pub full: bool,
     /// True if [`Window::until_offset`] was reached.
     pub reached_until: bool,
-    /// Number of header keys that were not UTF-8: their invalid bytes became U+FFFD.
+    /// Number of header keys that were not valid UTF-8. Their invalid bytes were replaced by U+FFFD.
     pub replaced_header_keys: usize,
 }
 
-/// Decodes record batches of several partitions to a sequence of Arrow batches.
+/// Decodes record batches of several partitions into a sequence of Arrow batches.
 #[derive(Debug)]
 pub struct Decoder {
     schema: SchemaRef,
@@ -78,9 +79,7 @@ impl Decoder {
         &self.schema
     }
 
-    /// Appends the records of `data`, the bytes of one partition in a Fetch response.
-    ///
-    /// After an error the rows before the invalid batch remain, and the decoder can still be used.
+    /// After an error, the rows before the invalid batch remain in the decoder, which can still be used.
     pub fn append(
         &mut self,
         topic: &Arc<str>,
@@ -94,7 +93,7 @@ impl Decoder {
         }
     }
 
-    /// Like [`Decoder::append`], with null as topic and partition.
+    /// Like [`Decoder::append`], but topic and partition of the rows are null.
     pub(crate) fn append_nameless(&mut self, data: &Bytes, window: Window<'_>) -> Result<Appended, DecodeError> {
         match &mut self.inner {
             Inner::Binary(decoder) => decoder.append(None, data, window),
@@ -102,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the number of rows so far.
+    /// Returns the number of rows appended since the last `finish`.
     pub fn rows(&self) -> usize {
         match &self.inner {
             Inner::Binary(decoder) => decoder.rows(),
@@ -110,7 +109,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the size of the decompressed records so far; for records that were not parsed, their minimum size.
+    /// Returns the size of the decompressed records appended since the last `finish`. If records were not parsed, their
+    /// minimum size counts.
     pub fn bytes(&self) -> usize {
         match &self.inner {
             Inner::Binary(decoder) => decoder.bytes(),
@@ -118,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the rows as a batch and resets the decoder. Without rows the batch is empty.
+    /// Returns the rows as a batch and resets the decoder. If there are no rows, the batch is empty.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         match &mut self.inner {
             Inner::Binary(decoder) => decoder.finish(&self.schema),
@@ -127,7 +127,7 @@ impl Decoder {
     }
 }
 
-/// Decodes `data`, the bytes of one partition, in one call. Topic and partition are null, since the bytes do not
+/// Decodes `data`, the bytes of one partition, in one call. Topic and partition are null, because the bytes do not
 /// contain them. An incomplete batch at the end is skipped.
 pub fn decode_batches(data: Bytes, options: DecodeOptions) -> Result<RecordBatch, DecodeError> {
     let limit = options.max_bytes;

@@ -6,7 +6,7 @@ use samsarrow_wire::compression::Limits;
 use crate::layout::Layout;
 use crate::schema::{SchemaOptions, batch_schema};
 
-/// Columns to build. The other columns are null in all rows, and nothing is copied for them. If the header of a batch
+/// Columns to build. The other columns are null in all rows, and no bytes are copied for them. If the header of a batch
 /// determines all requested columns, its records are neither decompressed nor parsed, and errors in them are not
 /// detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// No columns that need the records, which is enough to count them.
+    /// Selects only columns that do not require the records, which is enough to count them.
     pub const NONE: Projection = Projection { keys: false, values: false, timestamps: false };
 }
 
@@ -32,23 +32,23 @@ impl Default for Projection {
 pub struct DecodeOptions {
     /// Memory layout of keys and values.
     pub layout: Layout,
-    /// Columns to build out of keys, values and timestamps.
+    /// Selects which of the columns `key`, `value` and `timestamp` are built.
     pub projection: Projection,
     /// Adds the column `headers`.
     pub include_headers: bool,
     /// Adds the column `leader_epoch`.
     pub include_leader_epoch: bool,
-    /// Includes the records of control batches; [`ControlType::from_key`](samsarrow_wire::batch::ControlType::from_key)
-    /// decodes their keys.
+    /// Includes the records of control batches, whose keys
+    /// [`ControlType::from_key`](samsarrow_wire::batch::ControlType::from_key) decodes.
     pub include_control: bool,
     /// Verifies the checksum of each batch.
     pub check_crcs: bool,
-    /// Maximum decompressed size of one batch.
+    /// Maximum decompressed size of one batch in bytes.
     pub max_decompressed_bytes: usize,
-    /// Maximum decompressed size of one batch per byte of compressed data, 0 for no limit; only applies to batches that
-    /// decompress to more than 64 MiB.
+    /// Maximum number of decompressed bytes per compressed byte of a batch; 0 for no limit. Only applies to batches
+    /// that decompress to more than 64 MiB.
     pub max_decompressed_ratio: usize,
-    /// Maximum size of decompressed records per finished batch, after which [`Appended::full`] is set. No more than 2
+    /// Maximum size of the decompressed records in an Arrow batch, after which [`Appended::full`] is set. At most 2
     /// GiB, the range of Arrow's offsets.
     pub max_bytes: usize,
 }
@@ -70,7 +70,7 @@ impl Default for DecodeOptions {
 }
 
 impl DecodeOptions {
-    /// Returns the limits on the expansion of one batch, which also must not exceed the range of Arrow's offsets.
+    /// Returns the limits for decompressing one batch. They never exceed the range of Arrow's offsets.
     pub(crate) fn limits(&self) -> Limits {
         let max_bytes = self.max_decompressed_bytes.min(i32::MAX as usize);
         Limits { max_bytes, max_ratio: self.max_decompressed_ratio, ..Limits::default() }
@@ -89,14 +89,15 @@ impl DecodeOptions {
 /// Range of records to append.
 #[derive(Debug)]
 pub struct Window<'a> {
-    /// Records before this offset are skipped: a fetch may return the whole batch that contains the fetch offset.
+    /// Records before this offset are skipped, because a fetch may return the whole batch that contains the fetch
+    /// offset.
     pub from_offset: i64,
     /// Records from this offset on are not appended.
     pub until_offset: Option<i64>,
     /// Maximum number of rows to append.
     pub max_rows: Option<usize>,
-    /// Aborted transactions of this partition from the Fetch response, for `read_committed`. Keep the filter with the
-    /// response if that is decoded in several steps.
+    /// Aborted transactions of this partition from the Fetch response, for `read_committed`. If a response is decoded
+    /// in several steps, use the same filter for all of them.
     pub aborted: Option<&'a mut AbortedTransactions>,
 }
 

@@ -1,4 +1,4 @@
-//! Capacity reserved for columns before they are filled.
+//! Reservation of capacity in the columns before records are appended.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, batches, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
@@ -7,19 +7,20 @@ use super::Window;
 use super::batch_decoder::BatchDecoder;
 use crate::layout::{Capacity, ValueColumn};
 
-/// Maximum expansion that is assumed for later batches because of that of an earlier one.
+/// Maximum expansion ratio that is assumed for later batches, based on the expansion of an earlier one.
 const LIKELY_RATIO: usize = 8;
 
 impl<C: ValueColumn> BatchDecoder<C> {
-    /// Reserves capacity for the records that the batch headers claim, as far as the batch sizes make it plausible, and
-    /// only until the columns are full: the data may be much more than one Arrow batch can hold. Compressed batches are
-    /// reserved for after they are decompressed.
+    /// Reserves capacity for the records that the batch headers claim, if the batch sizes make the claims plausible.
+    /// Stops when the columns would be full, because the data may be much more than one Arrow batch can hold. Capacity
+    /// for a compressed batch is reserved after decompressing it.
     pub(super) fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
         let max_bytes = self.options.max_bytes.saturating_sub(self.bytes);
         let (mut rows, mut bytes) = (0, 0);
         for batch in batches(data.clone()).map_while(Result::ok) {
             if batch.header.magic < 2 && !batch.header.is_wrapper() {
-                // The messages after it probably have the same format and size; parsing each would cost too much.
+                // The following messages probably have the same format and size as this one. Parsing each would cost
+                // too much.
                 let left = (data.len() - batch.position).min(max_bytes.saturating_sub(bytes));
                 rows += left / batch.bytes().len();
                 bytes += left;
@@ -32,7 +33,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
             if bytes > 0 && bytes + payload > max_bytes {
                 break;
             }
-            // A negative count only reserves nothing: decoding rejects the batch.
+            // A negative count only means that no rows are reserved. Decoding rejects the batch.
             let claimed = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += claimed.min(payload / (2 * MIN_RECORD_LEN + 2));
             bytes += payload;
@@ -43,8 +44,8 @@ impl<C: ValueColumn> BatchDecoder<C> {
         }
     }
 
-    /// Reserves capacity for the `size` decompressed bytes of a batch, and for the batches after it in `data` on the
-    /// assumption that they are similar.
+    /// Reserves capacity for the `size` decompressed bytes of a batch, and for the batches after it in `data`, which
+    /// are assumed to be similar.
     pub(super) fn reserve_decompressed(&mut self, batch: &Batch, size: usize, data: &Bytes, max_rows: usize) {
         let remaining = data.len().saturating_sub(batch.position + batch.bytes().len());
         let claimed = usize::try_from(batch.header.record_count).unwrap_or(0);
@@ -54,13 +55,13 @@ impl<C: ValueColumn> BatchDecoder<C> {
             return;
         }
         let estimate = size.saturating_mul(remaining) / batch.bytes().len().max(1);
-        // The later batches may be completely different.
+        // The later batches may be completely different, so the estimate is limited.
         self.grow(rows, size / all * rows + size % all, estimate.min(remaining.saturating_mul(LIKELY_RATIO)));
     }
 
-    /// Reserves capacity for `rows` with `bytes` in total, and for `ahead` bytes of similar rows, or for the current
-    /// size again if that is larger; `ahead` never exceeds the maximum size of the columns. Columns that grow by
-    /// doubling would end with up to twice their size.
+    /// Reserves capacity for `rows` rows with `bytes` bytes in total, and for `ahead` more bytes of similar rows. If
+    /// the current size is larger than `ahead`, it is used instead; both are limited by the maximum size of the
+    /// columns. If columns only grew by doubling, up to half of their capacity would be unused.
     fn grow(&mut self, rows: usize, bytes: usize, ahead: usize) {
         let left = self.options.max_bytes.saturating_sub(self.bytes.saturating_add(bytes));
         let ahead = ahead.max(self.bytes).min(left);

@@ -14,7 +14,7 @@ use super::error::{EncodeError, wrong_type};
 
 const BYTES: &str = "binary or string (also large, view, fixed size or a dictionary of those)";
 
-/// A column of any binary or string type. Strings are converted to binary arrays without a copy.
+/// A column of any binary or string type. Strings are converted to binary arrays without copying.
 #[derive(Debug)]
 pub(crate) enum BytesColumn {
     Null,
@@ -22,13 +22,13 @@ pub(crate) enum BytesColumn {
     LargeBinary(LargeBinaryArray),
     View(BinaryViewArray),
     Fixed(FixedSizeBinaryArray),
-    /// For each row the index of its value, `NO_VALUE` for null.
+    /// Index of each row's value in the dictionary, or `NO_VALUE` if the row is null; then the dictionary.
     Dictionary(Vec<usize>, Box<BytesColumn>),
 }
 
 const NO_VALUE: usize = usize::MAX;
 
-/// Returns true if a column of this type is encoded as bytes, unchanged.
+/// Returns true if columns of this type are binary or strings, whose bytes are encoded unchanged.
 pub fn is_bytes(data_type: &DataType) -> bool {
     BytesColumn::new("value", "value", &new_empty_array(data_type)).is_ok()
 }
@@ -67,7 +67,7 @@ impl BytesColumn {
         Ok(if array.null_count() == array.len() { BytesColumn::Null } else { column })
     }
 
-    /// Returns the bytes of a row; `None` for null, and past the end.
+    /// Returns the bytes of a row; `None` if the row is null or does not exist.
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
@@ -80,7 +80,7 @@ impl BytesColumn {
         }
     }
 
-    /// Returns the bytes of a row together with the bytes after it in the column.
+    /// Returns the bytes of a row together with the bytes that follow in the column, for copies of a fixed size.
     #[inline]
     pub(crate) fn short_bytes(&self, row: usize) -> Option<ShortBytes<'_>> {
         match self {
@@ -91,7 +91,7 @@ impl BytesColumn {
     }
 }
 
-/// Returns a row that is not null, together with the bytes after it.
+/// Returns the bytes of a row that is not null, together with the bytes that follow in the array.
 #[inline]
 pub(crate) fn short_bytes(array: &BinaryArray, row: usize) -> Option<ShortBytes<'_>> {
     let [start, end] = *array.value_offsets().get(row..)?.first_chunk::<2>()?;
@@ -99,7 +99,7 @@ pub(crate) fn short_bytes(array: &BinaryArray, row: usize) -> Option<ShortBytes<
 }
 
 impl BytesColumn {
-    /// Returns the size of all rows, if it is known without iterating over them.
+    /// Returns the total size of all rows, if it is known without iterating over them.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
             BytesColumn::Null => Some(0),
@@ -110,13 +110,13 @@ impl BytesColumn {
         }
     }
 
-    /// Adds the length of each row, saturating at 32 bits.
+    /// Adds the length of each row to `lengths`, saturating at 32 bits.
     pub(crate) fn add_lengths(&self, lengths: &mut [u32]) {
         match self {
             BytesColumn::Null => {}
             BytesColumn::Binary(array) if array.null_count() == 0 => {
                 for (length, ends) in lengths.iter_mut().zip(array.value_offsets().windows(2)) {
-                    // A window of 2 has two offsets.
+                    // Each window has exactly two offsets.
                     let [start, end] = ends else { continue };
                     *length = length.saturating_add(end.wrapping_sub(*start) as u32);
                 }

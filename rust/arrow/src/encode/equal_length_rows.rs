@@ -7,7 +7,8 @@ use super::bytes::BytesColumn;
 const GROUP: usize = 16;
 
 impl BytesColumn {
-    /// Returns the concatenated bytes of up to `max_rows` rows from `row` on that all have the length `len`.
+    /// Returns the concatenated bytes of the rows from `row` on that have the length `len`: at most `max_rows` rows, up
+    /// to the first one with another length.
     pub(super) fn equal_length_rows(&self, row: usize, max_rows: usize, len: usize) -> Option<&[u8]> {
         match self {
             BytesColumn::Binary(array) => between_offsets(array, row, max_rows, len),
@@ -35,7 +36,7 @@ fn between_offsets<O: OffsetSizeTrait>(
     let ends = starts.get(1..)?;
     let (first, step) = (starts.first()?.as_usize(), O::from_usize(len)?);
     let mut rows = 0;
-    // In groups, which are compared without a branch per row.
+    // The lengths of a group are compared without a branch per row.
     for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(max_rows.div_ceil(GROUP)) {
         let steps = || starts.iter().zip(ends).map(|(start, end)| *end - *start == step);
         if !steps().fold(true, |all, same| all & same) {

@@ -14,7 +14,7 @@ pub enum EncodeError {
         role: &'static str,
         /// Name of the column.
         name: String,
-        /// The columns that exist.
+        /// Names of the existing columns.
         available: String,
     },
     /// Several columns have the same name.
@@ -51,31 +51,31 @@ pub enum EncodeError {
         /// The reason.
         why: String,
     },
-    /// The value of a row is invalid in Kafka.
+    /// Kafka cannot store a row.
     #[error("row {row}: {what}")]
     Row {
-        /// Index of the row.
+        /// Index of the invalid row within the data, from 0.
         row: usize,
-        /// Description of the problem.
+        /// Reason why the row is invalid.
         what: String,
     },
-    /// The value of a row is invalid in its format.
+    /// The value of a row cannot be written in the value format.
     #[error("row {row}, field {path}: {what}")]
     Value {
-        /// Index of the row.
+        /// Index of the invalid row within the data, from 0.
         row: usize,
-        /// Path of the field within the value; empty for the value itself.
+        /// Path of the invalid field within the value; empty for the value itself.
         path: String,
-        /// Description of the problem, from the format.
+        /// Reason why the field is invalid, as reported by the encoder of the format.
         what: String,
     },
-    /// An unknown message format.
+    /// The message format does not exist.
     #[error("there is no magic {magic}; it is 2 (from Kafka 0.11 on), 1 (from 0.10 on) or 0")]
     Magic {
         /// The requested magic.
         magic: i8,
     },
-    /// A feature that requires magic 2.
+    /// The message format does not have a requested feature.
     #[error("magic {magic} has no {what}; leave it out, or write magic 2")]
     OldFormat {
         /// The requested magic.
@@ -91,7 +91,7 @@ pub enum EncodeError {
     Arrow(#[from] ArrowError),
 }
 
-/// Returns an error if several columns have this name.
+/// Returns an error if several columns have the name `name`.
 pub(crate) fn check_unique(data: &RecordBatch, role: &'static str, name: &str) -> Result<(), EncodeError> {
     match data.schema_ref().fields().iter().filter(|field| field.name() == name).count() {
         0 | 1 => Ok(()),

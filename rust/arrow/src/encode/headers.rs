@@ -9,7 +9,7 @@ use super::error::{EncodeError, wrong_type};
 
 const HEADERS: &str = "a list of structs (key: string, value: binary), or a map";
 
-/// A column of headers.
+/// A column of headers: the lists of all rows, and their keys and values.
 #[derive(Debug)]
 pub(crate) struct HeadersReader {
     lists: Lists,
@@ -45,7 +45,7 @@ impl HeadersReader {
         if entries.num_columns() != 2 {
             return Err(wrong());
         }
-        // By name, or by position as in maps.
+        // Finds the field by name. Maps may use other names, so otherwise the position decides.
         let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
         let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(wrong()) };
         let reader = HeadersReader {
@@ -70,13 +70,13 @@ impl HeadersReader {
             Lists::Small(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
             Lists::Large(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
         };
-        // Arrow has checked that each row of a list array has both offsets.
+        // The bounds always exist: Arrow has checked that each row of a list array has both offsets.
         let (start, end) = bounds.unwrap_or_default();
         HeaderRow { columns: Some((&self.keys, &self.values)), range: start..end }
     }
 }
 
-/// The headers of one row.
+/// Iterator over the headers of one row.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderRow<'a> {
     columns: Option<(&'a BytesColumn, &'a BytesColumn)>,

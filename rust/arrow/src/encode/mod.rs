@@ -23,15 +23,15 @@ pub use self::rows::{Columns, RowReader};
 pub struct EncodeOptions {
     /// The codec of the batches.
     pub codec: Codec,
-    /// The compression level, `None` for the codec's default.
+    /// The compression level; `None` selects the codec's default.
     pub level: Option<i32>,
-    /// The format: 2, or 1 and 0 for the message formats before Kafka 0.11 and 0.10.
+    /// The record format: 2 for record batches, 1 for the messages of Kafka 0.10, 0 for those of older versions.
     pub magic: i8,
     /// Offset of the first record.
     pub base_offset: i64,
-    /// Maximum size of a batch, uncompressed; a larger record gets its own batch.
+    /// Maximum uncompressed size of a batch in bytes. A larger record gets a batch of its own.
     pub batch_size: usize,
-    /// Milliseconds since 1970 for rows without a timestamp, -1 for none.
+    /// Timestamp of rows without a timestamp, in milliseconds since 1970; -1 writes them without a timestamp.
     pub default_timestamp: i64,
     /// -1 for none.
     pub partition_leader_epoch: i32,
@@ -39,9 +39,9 @@ pub struct EncodeOptions {
     pub producer_id: i64,
     /// -1 without idempotence.
     pub producer_epoch: i16,
-    /// -1 without idempotence; continues from batch to batch.
+    /// Sequence number of the first record; -1 without idempotence. Later batches continue the sequence.
     pub base_sequence: i32,
-    /// Marks the batches as part of a transaction.
+    /// Sets the transactional flag of the batches.
     pub transactional: bool,
 }
 
@@ -63,7 +63,7 @@ impl Default for EncodeOptions {
     }
 }
 
-/// Encodes all rows as consecutive batches of a partition. A partition column is ignored.
+/// Encodes all rows as consecutive batches of one partition. A partition column is ignored.
 pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOptions) -> Result<Vec<u8>, EncodeError> {
     let rows = RowReader::new(data, columns)?;
     let mut compressor = Compressor::new(options.codec, options.level).map_err(batch::EncodeError::from)?;
@@ -87,7 +87,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     builder.reserve(known.unwrap_or(0).min(MAX_RESERVED));
     let mut row = rows.append_run(&mut builder, 0..total, options.default_timestamp)?;
     if known.is_none() && (1..total).contains(&row) {
-        // Estimate for the rest, from the size of the first batch.
+        // Estimate the size of the other rows from the size of the first batch.
         builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
     }
     while row < total {
@@ -100,7 +100,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     Ok(builder.finish(&mut compressor)?)
 }
 
-/// Encodes to the formats v0 and v1.
+/// Encodes all rows as messages in format v0 or v1.
 fn encode_messages(
     rows: &RowReader,
     compressor: &mut Compressor,
@@ -132,7 +132,7 @@ fn encode_messages(
     Ok(out)
 }
 
-/// Maximum capacity reserved by an estimate.
+/// Maximum capacity in bytes that is reserved based on an estimate.
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
 
 fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), EncodeError> {
@@ -141,7 +141,7 @@ fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), 
     let options = builder.options_mut();
     options.base_offset += i64::from(count);
     if options.base_sequence >= 0 {
-        // Sequences wrap around to 0.
+        // After the maximum, sequence numbers continue at 0.
         options.base_sequence = options.base_sequence.wrapping_add(count) & i32::MAX;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Access to rows of Arrow data as Kafka records.
+//! Access to the rows of an Arrow batch as Kafka records.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowTimestampType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
@@ -14,26 +14,28 @@ use super::bytes::BytesColumn;
 use super::error::{EncodeError, check_unique, no_such_column, wrong_type};
 use super::headers::{HeaderRow, HeadersReader};
 
-/// Names of the columns by role. For `key`, `value` and `headers`, `None` is the column of that name if it exists;
-/// `partition` and `timestamp` are only used if named, since consumed data has those of its source.
+/// Names of the columns by role. For `key`, `value` and `headers`, `None` selects the column with the name of the role,
+/// if it exists. `None` for `partition` or `timestamp` selects no column, because in consumed data these columns
+/// describe the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Binary or string of any kind, or a dictionary of those.
+    /// Name of the key column. Its type is any binary or string type, or a dictionary of them.
     pub key: Option<String>,
-    /// The same types as the key; without this column no values are sent.
+    /// Name of the value column, with the same types as the key. Without a value column, all values are null.
     pub value: Option<String>,
-    /// A list of structs (key, value), or a map.
+    /// Name of the headers column. Its type is a list of structs (key, value), or a map.
     pub headers: Option<String>,
-    /// Integers; null leaves the choice to the partitioner.
+    /// Name of the partition column, which contains integers. For null, the partitioner chooses the partition.
     pub partition: Option<String>,
-    /// Timestamps of any unit, or integers in milliseconds; null takes the default.
+    /// Name of the timestamp column. Its type is a timestamp of any unit, or integers in milliseconds. Null is replaced
+    /// by the default timestamp.
     pub timestamp: Option<String>,
 }
 
-/// Size of the numbers of a short record, rounded up to include its share of the batch header.
+/// Size in bytes of the varints in a short record, rounded up to include its share of the batch header.
 const NUMBERS: usize = 11;
 
-/// Rows of Arrow data as Kafka records, without copies.
+/// Reads the rows of an Arrow batch as Kafka records, without copying keys and values.
 #[derive(Debug)]
 pub struct RowReader {
     rows: usize,
@@ -45,15 +47,15 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// Finds the columns and checks their types and values.
+    /// Finds the columns, and checks their types and values.
     pub fn new(data: &RecordBatch, columns: &Columns) -> Result<RowReader, EncodeError> {
         let value = find(data, "value", columns.value.as_deref().or(Some("value")), false)?;
         let value = value.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("value", name, array))?;
         Self::with(data, columns, value)
     }
 
-    /// Creates a reader with the given values instead of a column; `values` has as many rows as `data`, and `None` is
-    /// null in all rows.
+    /// Creates a reader that takes the record values from `values` instead of a column. `values` has as many rows as
+    /// `data`; if it is `None`, all record values are null.
     pub fn with_values(
         data: &RecordBatch,
         columns: &Columns,
@@ -106,17 +108,17 @@ impl RowReader {
         self.partition.as_ref().filter(|p| row < p.len() && p.is_valid(row)).map(|p| p.value(row))
     }
 
-    /// Returns the largest partition of all rows.
+    /// Returns the largest partition in the partition column.
     pub fn largest_partition(&self) -> Option<i32> {
         self.partition.as_ref()?.iter().flatten().max()
     }
 
-    /// Returns true if rows may have a partition.
+    /// Returns true if the data has a partition column.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
     }
 
-    /// Returns true if any row may have a key.
+    /// Returns true if at least one row may have a key.
     pub fn has_key(&self) -> bool {
         !matches!(self.key, BytesColumn::Null)
     }
@@ -127,7 +129,8 @@ impl RowReader {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
-    /// Returns up to `max_rows` rows from `row` on with these lengths, if their bytes are contiguous.
+    /// Returns up to `max_rows` rows from `row` on whose keys and values have the given lengths, if their bytes are
+    /// contiguous.
     pub(super) fn equal_length_rows<'a>(
         &'a self,
         row: usize,
@@ -143,20 +146,20 @@ impl RowReader {
         };
         let keys = match (key_len, &self.key) {
             (None, BytesColumn::Null) => None,
-            // Later rows may have a key.
+            // The first row has no key, but later rows may have one.
             (None, _) => return None,
             (Some(len), column) => Some(column.equal_length_rows(row, max_rows, len)?),
         };
         Some(EqualLengthRows { timestamps, keys, values: self.value.equal_length_rows(row, max_rows, value_len)? })
     }
 
-    /// Returns the approximate size of all rows as records, if it is known without iterating over them.
+    /// Returns the approximate size of all rows as encoded records, if it is known without iterating over them.
     pub fn record_bytes(&self) -> Option<usize> {
         let bytes = self.key.bytes()?.checked_add(self.value.bytes()?)?;
         self.headers.is_none().then(|| bytes.saturating_add(self.rows.saturating_mul(NUMBERS)))
     }
 
-    /// Returns the size of key and value of each row, saturating at 32 bits.
+    /// Returns the total size of key and value of each row, saturating at 32 bits.
     pub fn lengths(&self) -> Vec<u32> {
         let mut lengths = vec![0; self.rows];
         self.key.add_lengths(&mut lengths);
@@ -164,12 +167,12 @@ impl RowReader {
         lengths
     }
 
-    /// Returns true if any row may have headers.
+    /// Returns true if the data has a headers column.
     pub fn has_headers(&self) -> bool {
         self.headers.is_some()
     }
 
-    /// Returns a row without its headers.
+    /// Returns the record of a row, without headers.
     #[inline(always)]
     pub(super) fn plain(&self, row: usize, default_timestamp: i64) -> PlainRecord<'_> {
         PlainRecord {
@@ -179,7 +182,7 @@ impl RowReader {
         }
     }
 
-    /// Appends a row to `builder`, with `default_timestamp` if it has no timestamp.
+    /// Appends a row to `builder`. If the row has no timestamp, `default_timestamp` is written.
     #[inline]
     pub fn append_to(
         &self,
@@ -206,7 +209,7 @@ impl RowReader {
 }
 
 impl RowReader {
-    /// Like [`append_to`](Self::append_to), for formats v0 and v1.
+    /// Like [`append_to`](Self::append_to), but for formats v0 and v1.
     pub fn append_to_legacy(
         &self,
         builder: &mut LegacyBuilder,
@@ -218,7 +221,8 @@ impl RowReader {
     }
 }
 
-/// Finds the column for `role`: the named one, or if `implied` the one with the name of the role.
+/// Finds the column for `role`: the column `name` or, if `name` is `None` and `implied` is true, the column with the
+/// name of the role.
 fn find<'a>(
     data: &'a RecordBatch,
     role: &'static str,
@@ -272,7 +276,7 @@ where
     Box::new(array.as_primitive::<T>().iter().map(|n| n.map(Into::into)))
 }
 
-/// The timestamp of a record that has none.
+/// Value that Kafka stores for a record without a timestamp.
 const NO_TIMESTAMP: i64 = -1;
 
 fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
@@ -292,11 +296,12 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
         }
         _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
     };
-    // A single pass over all: no number is negative.
+    // The usual case, checked in a single pass: no timestamp is negative.
     if millis.null_count() == 0 && millis.values().iter().fold(0, |all, t| all | t) >= 0 {
         return Ok(millis);
     }
-    // Kafka itself writes "no timestamp" as −1. A finer timestamp that is rounded to it is a time before 1970.
+    // Kafka writes a missing timestamp as -1, so -1 is valid in columns of milliseconds. In columns with a finer unit,
+    // -1 ms is the result of rounding a time before 1970, and in columns of seconds it cannot occur.
     let exact = matches!(array.data_type(), DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _));
     let first = if exact { NO_TIMESTAMP } else { 0 };
     if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < first)) {

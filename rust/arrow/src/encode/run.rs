@@ -1,4 +1,4 @@
-//! Encoding of many rows at a time.
+//! Encoding of many rows per call.
 use arrow_array::Array;
 use samsarrow_wire::batch::{
     self, Append, BatchBuilder, EqualLengthRows, MAX_EQUAL_LENGTH_ROWS, PlainRecord, PlainRows,
@@ -8,7 +8,7 @@ use super::bytes::{BytesColumn, short_bytes};
 use super::rows::RowReader;
 
 impl RowReader {
-    /// Appends rows to `builder` until it is full, and returns their number.
+    /// Appends rows to `builder` until it is full, and returns the number of appended rows.
     #[inline]
     pub fn append_run(
         &self,
@@ -19,7 +19,7 @@ impl RowReader {
         if self.headers.is_some() {
             return self.append_each(builder, rows, default_timestamp);
         }
-        // The most common case, in which the loop only reads the values.
+        // The most frequent case: values without keys. The loop only reads the value column.
         if let (BytesColumn::Null, BytesColumn::Binary(values)) = (&self.key, &self.value)
             && values.null_count() == 0
             && rows.end <= values.len()
@@ -35,7 +35,7 @@ impl RowReader {
         builder.append_run(&InOrder::new(self, default_timestamp, record), rows)
     }
 
-    /// Appends the rows with the `picked` indices until `builder` is full, and returns their number.
+    /// Appends the rows with the indices in `picked` until `builder` is full, and returns the number of appended rows.
     pub fn append_picked(
         &self,
         builder: &mut BatchBuilder,
@@ -65,11 +65,11 @@ impl RowReader {
     }
 }
 
-/// Consecutive rows; `record` is specialized for the types of their columns.
+/// Consecutive rows. The closure `record` is specialized for the types of the columns.
 pub(super) struct InOrder<'a, F> {
     rows: &'a RowReader,
     record: F,
-    /// Timestamps of rows without a timestamp column.
+    /// Timestamps used if there is no timestamp column.
     defaults: [i64; MAX_EQUAL_LENGTH_ROWS],
 }
 
@@ -96,7 +96,7 @@ impl<'a, F: Fn(usize) -> PlainRecord<'a>> PlainRows for InOrder<'a, F> {
     }
 }
 
-/// Rows selected by index.
+/// Rows selected by their indices.
 pub(super) struct Picked<'a> {
     pub(super) rows: &'a RowReader,
     pub(super) picked: &'a [u32],
@@ -106,12 +106,12 @@ pub(super) struct Picked<'a> {
 impl PlainRows for Picked<'_> {
     #[inline(always)]
     fn record(&self, index: usize) -> PlainRecord<'_> {
-        // Only called in range; otherwise all fields would be null.
+        // `index` is always in range. Otherwise the row would be encoded with null key and value.
         let row = self.picked.get(index).map_or(usize::MAX, |row| *row as usize);
         self.rows.plain(row, self.default_timestamp)
     }
 
-    /// Their bytes are not contiguous.
+    /// Always `None`, because the bytes of selected rows are not contiguous.
     fn equal_length_rows(&self, _: usize, _: usize, _: Option<usize>, _: usize) -> Option<EqualLengthRows<'_>> {
         None
     }

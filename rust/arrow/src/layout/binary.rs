@@ -1,4 +1,4 @@
-//! Column of values that are copied to one contiguous buffer.
+//! Column whose values are copied to one contiguous buffer.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray};
@@ -10,11 +10,12 @@ use samsarrow_wire::batch::RecordError;
 use super::{Capacity, Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among, out_of_bounds};
 use crate::pool::Pool;
 
-/// Builder for [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
+/// Builder for [`Layout::Binary`]. While all rows are null, only their number is stored, because most topics have no
+/// keys.
 #[derive(Debug, Default)]
 pub(crate) struct BinaryColumn {
     leading_nulls: usize,
-    /// One offset more than rows; empty while all rows are null.
+    /// End offset of each row, after an initial 0; empty while all rows are null.
     offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
@@ -37,12 +38,12 @@ impl BinaryColumn {
         }
     }
 
-    /// Appends values, none of which is null.
+    /// Appends values of which none is null.
     fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.offsets.is_empty() {
             self.materialise();
         }
-        // The decoder stops before the data exceeds the range of i32.
+        // The end fits into 31 bits, because the decoder stops before the data exceeds them.
         let mut end = self.data.len() as i32;
         self.offsets.extend(lens.iter().map(|&len| {
             end += len;
@@ -60,7 +61,7 @@ impl BinaryColumn {
     }
 }
 
-/// Appends values with a maximum length of `N` bytes, or of any length if `N` is 0.
+/// Appends values of at most `N` bytes, or of any length if `N` is 0.
 #[inline]
 fn append_all<const N: usize>(out: &mut Vec<u8>, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
     for (&start, &len) in starts.iter().zip(lens) {
@@ -117,7 +118,7 @@ impl ValueColumn for BinaryColumn {
             return;
         }
         self.offsets.truncate(rows + 1);
-        // After an error there may be offsets beyond the data, but never data beyond the offsets.
+        // After an error, offsets may point beyond the data, but the data never exceeds the last offset.
         self.data.truncate(self.offsets.last().map_or(0, |&end| end as usize));
         self.nulls.truncate(rows);
     }

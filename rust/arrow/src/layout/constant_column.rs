@@ -1,18 +1,18 @@
-//! Columns whose rows are mostly constant, as in a batch with a single partition.
+//! Columns whose rows usually all have the same value, such as the partition.
 use std::mem;
 
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 
-/// Builder that only counts rows while they are equal, and then returns memory that all batches of a decoder share:
-/// this saves 13 of the 29 bytes per record besides the value.
+/// Builder that only counts rows while all values are equal. It then returns a buffer that all batches of a decoder
+/// share. This saves 13 of the 29 bytes that each record needs in addition to its value.
 #[derive(Debug)]
 pub(crate) struct ConstantColumn<T: ArrowNativeType> {
-    /// The value of all rows so far, and their number.
+    /// The value of all rows so far.
     all: Option<T>,
     len: usize,
-    /// The rows, once they differ.
+    /// The values of the rows, after the first different one; empty while all are equal.
     rows: Vec<T>,
-    /// Memory shared with previous batches.
+    /// Buffer shared with previous batches, and its value.
     shared: Option<(T, ScalarBuffer<T>)>,
 }
 
@@ -27,7 +27,7 @@ impl<T: ArrowNativeType> ConstantColumn<T> {
         self.len
     }
 
-    /// Appends `value` until there are `to` rows.
+    /// Appends `value` until the column has `to` rows.
     pub(crate) fn fill(&mut self, to: usize, value: T) {
         let all = *self.all.get_or_insert(value);
         if self.rows.is_empty() && all != value {
@@ -50,7 +50,7 @@ impl<T: ArrowNativeType> ConstantColumn<T> {
         match all {
             Some(all) if rows.is_empty() => self.share(all, len),
             _ => {
-                // They are accounted for by their length, as shared ones are.
+                // Shrink the buffer, because memory accounting uses the length for it, as for shared buffers.
                 rows.shrink_to_fit();
                 ScalarBuffer::from(rows)
             }

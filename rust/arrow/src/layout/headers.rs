@@ -10,12 +10,12 @@ use super::binary::BinaryColumn;
 use super::{Origin, ValueColumn, out_of_bounds};
 use crate::schema::{header_fields, header_item};
 
-/// Builder of the headers column. A record without headers is an empty list, not null.
+/// Builder of the headers column. If a record has no headers, its row is an empty list, not null.
 #[derive(Debug)]
 pub(crate) struct HeadersColumn {
-    /// One offset more than rows.
+    /// End offset of each row's list, after an initial 0.
     lists: Vec<i32>,
-    /// One offset more than headers.
+    /// End offset of each key, after an initial 0.
     key_ends: Vec<i32>,
     keys: Vec<u8>,
     values: BinaryColumn,
@@ -28,8 +28,8 @@ impl Default for HeadersColumn {
 }
 
 impl HeadersColumn {
-    /// Appends the headers of one record of `data`. Invalid UTF-8 in a key becomes U+FFFD, as in the Java client;
-    /// returns the number of such keys.
+    /// Appends the headers of one record, whose bytes are in `data`. Invalid UTF-8 in a key is replaced by U+FFFD, as
+    /// in the Java client. Returns the number of keys with invalid UTF-8.
     pub(crate) fn push(&mut self, data: &[u8], record: &RawRecord) -> Result<usize, RecordError> {
         let (mut replaced, before) = (0, self.key_ends.len());
         for (key, value) in record.headers(data) {
@@ -41,7 +41,7 @@ impl HeadersColumn {
             }
             self.key_ends.push(self.keys.len() as i32);
             let len = value.map_or(-1, |v| v.len() as i32);
-            // A null value has a length of -1 and no bytes.
+            // In a block, a length of -1 stands for null.
             self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len])?;
         }
         if self.key_ends.len() - before != record.header_count as usize {

@@ -13,14 +13,15 @@ use crate::pool::Pool;
 pub(crate) use crate::pool::trimmed;
 pub use crate::schema::Layout;
 
-/// Origin of the records being read: a buffer index and the start in that buffer. Only used for views.
+/// Location of the records that are being read: index of a buffer, and start position within the buffer. Only used for
+/// views.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) buffer: u32,
     pub(crate) start: u32,
 }
 
-/// Capacity needed for the next rows, and the expected total.
+/// Capacity needed for the next rows, and for all rows that are expected.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Capacity {
     next: usize,
@@ -36,7 +37,7 @@ impl Capacity {
         self.all
     }
 
-    /// Reserves the expected total, unless there is capacity for the next rows.
+    /// Reserves the capacity for all expected rows, unless there is already enough for the next rows.
     pub(crate) fn reserve_in<T>(self, column: &mut Vec<T>) {
         if column.capacity() - column.len() < self.next {
             column.reserve_exact(self.all);
@@ -49,16 +50,16 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     /// Layout of the column.
     const LAYOUT: Layout;
 
-    /// Creates a column whose bytes are allocated from the pool, if it copies any.
+    /// Creates a column. If its layout copies bytes, they are allocated from the pool.
     fn with_pool(_: &Pool) -> Self {
         Self::default()
     }
 
-    /// Reserves capacity for rows and their bytes; a hint.
+    /// Reserves capacity for rows and their bytes. Implementations may ignore this hint.
     fn reserve(&mut self, rows: Capacity, bytes: Capacity);
 
-    /// Appends `lens[i]` bytes of `data` from `starts[i]` on for each row; a length of -1 is null. If a range is
-    /// outside of `data`, returns an error; some rows may be appended then.
+    /// Appends one row for each pair of `starts` and `lens`: the `lens[i]` bytes of `data` from `starts[i]` on, or null
+    /// if the length is -1. If a range is outside of `data`, returns an error; some rows may already be appended then.
     fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError>;
 
     /// Appends nulls.
@@ -71,13 +72,14 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
 }
 
-/// Creates the error for a range outside of `data`. Records are validated when they are parsed, so this is a bug.
+/// Creates the error for a range outside of `data`. Records are validated when they are parsed, so this error indicates
+/// a bug.
 #[cold]
 fn out_of_bounds(data: &[u8]) -> RecordError {
     RecordError::Beyond { what: "the key, value or header", len: data.len() }
 }
 
-/// Tells whether none, some or all of the lengths are null.
+/// Result of checking whether none, some or all of the lengths are null.
 enum NullsAmong {
     None,
     Some,
@@ -86,7 +88,7 @@ enum NullsAmong {
 
 #[inline]
 fn nulls_among(lens: &[i32]) -> NullsAmong {
-    // By the sign bit, and without branches, so that it is vectorized.
+    // Only checks the sign bits, without branches, so that the loop is vectorized.
     let (any, all) = lens.iter().fold((0, -1), |(any, all), &len| (any | len, all & len));
     match (any < 0, all < 0) {
         (false, _) => NullsAmong::None,
@@ -95,7 +97,7 @@ fn nulls_among(lens: &[i32]) -> NullsAmong {
     }
 }
 
-/// A validity bitmap that is allocated at the first null.
+/// A validity bitmap that is allocated when the first null is appended.
 #[derive(Debug, Default)]
 pub(crate) struct Nulls {
     bits: Option<BooleanBufferBuilder>,
@@ -109,7 +111,7 @@ impl Nulls {
         }
     }
 
-    /// Appends nulls after `before` rows.
+    /// Appends nulls. `before` is the number of existing rows, which are all valid if there is no bitmap yet.
     pub(crate) fn push_nulls(&mut self, before: usize, count: usize) {
         let bits = self.bits.get_or_insert_with(|| {
             let mut bits = BooleanBufferBuilder::new(before + count);

@@ -1,4 +1,4 @@
-//! Column of values as views into the fetched or decompressed bytes.
+//! Column whose values are views into the fetched or decompressed bytes.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryViewArray};
@@ -11,13 +11,14 @@ use super::{Capacity, Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_amon
 /// Maximum length of a value stored in the view itself.
 const MAX_INLINE: i32 = 12;
 
-/// Builder for [`Layout::View`]. While all rows are null, they are only counted: most topics have no keys.
+/// Builder for [`Layout::View`]. While all rows are null, only their number is stored, because most topics have no
+/// keys.
 #[derive(Debug, Default)]
 pub(crate) struct ViewColumn {
     leading_nulls: usize,
-    /// Empty while all rows are null.
+    /// One view per row; empty while all rows are null.
     views: Vec<u128>,
-    /// Largest end of a view in each buffer; 0 or missing for unused buffers.
+    /// Largest end of all views into each buffer; 0 or missing if no view points into the buffer.
     reaches: Vec<usize>,
     nulls: Nulls,
     rows_hint: Capacity,
@@ -35,7 +36,7 @@ impl ViewColumn {
         }
     }
 
-    /// Appends values, none of which is null.
+    /// Appends values of which none is null.
     fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.views.is_empty() {
             self.materialise();
@@ -54,7 +55,7 @@ impl ViewColumn {
         Ok(())
     }
 
-    /// Records that views point into the buffer of `origin`, up to `end` from its start.
+    /// Notes that views point into the buffer of `origin`, up to `end` bytes after its start.
     #[inline]
     fn reach(&mut self, origin: Origin, end: u32) {
         let buffer = origin.buffer as usize;
@@ -127,8 +128,8 @@ impl ValueColumn for ViewColumn {
     }
 }
 
-/// Returns the buffers that views point into, after checking that they are long enough. An unused buffer is replaced by
-/// an empty one, so that short values do not keep the fetched bytes in memory.
+/// Returns the buffers that views point into, after checking that they are long enough. A buffer without views is
+/// replaced by an empty one, so that short values do not keep the fetched bytes in memory.
 fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, ArrowError> {
     let buffer = |(index, &reach): (usize, &usize)| match buffers.get(index) {
         _ if reach == 0 => Ok(Buffer::default()),
@@ -142,7 +143,7 @@ fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, 
 }
 
 /// Creates the array without Arrow's check of each view, which takes 15 to 25 % of the time to decode small records
-/// (ADR 12). Builds with debug assertions, and therefore all tests, run the check.
+/// (ADR 12). Builds with debug assertions still run the check, so all tests do.
 #[allow(unsafe_code, reason = "measured: see above and ADR 12")]
 fn array(
     views: ScalarBuffer<u128>,
@@ -152,9 +153,10 @@ fn array(
     if cfg!(debug_assertions) {
         BinaryViewArray::try_new(views.clone(), buffers.to_vec(), nulls.clone())?;
     }
-    // SAFETY: views that point into a buffer are only made by `push_values`, which records in `reaches` the buffer and
-    // the end of their range; `pointed_into` has checked that the buffer exists and contains that end. The prefix of a
-    // view is the first four bytes of its range, and shorter values are stored inline, padded with zeroes: see `view`.
+    // SAFETY: views that point into a buffer are only created by `push_values`, which records in `reaches` the buffer
+    // and the end of their range; `pointed_into` has checked that the buffer exists and contains that end. The prefix
+    // of a view is the first four bytes of its range, and shorter values are stored inline, padded with zeroes: see
+    // `view`.
     Ok(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
 }
 
@@ -165,14 +167,14 @@ fn view(data: &[u8], origin: Origin, start: u32, len: i32) -> u128 {
         return inline_view(data, at, len as u32);
     }
     let prefix = data.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |p| u32::from_le_bytes(*p));
-    // Buffers are split so that positions stay below 2 GiB.
+    // The sum does not overflow, because the fetched data is split into buffers of less than 2 GiB.
     let offset = origin.start + start;
     u128::from(len as u32) | u128::from(prefix) << 32 | u128::from(origin.buffer) << 64 | u128::from(offset) << 96
 }
 
 #[inline(always)]
 fn inline_view(data: &[u8], start: usize, len: u32) -> u128 {
-    // One wide load and a mask; a copy only in the last bytes of the data.
+    // Usually a single wide load and a mask. Only in the last bytes of the data, the value is copied.
     let bytes = match data.get(start..).and_then(<[u8]>::first_chunk::<16>) {
         Some(chunk) => u128::from_le_bytes(*chunk) << 32,
         None => {
@@ -186,7 +188,7 @@ fn inline_view(data: &[u8], start: usize, len: u32) -> u128 {
     u128::from(len) | bytes & INLINE_MASKS[len as usize & 15]
 }
 
-/// For each length the bits of a view that contain the value.
+/// Mask for each length, which selects the bits of a view that contain the value.
 const INLINE_MASKS: [u128; 16] = {
     let mut masks = [0; 16];
     let mut len = 0;

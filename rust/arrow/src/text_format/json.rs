@@ -3,12 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Handling of values that are already JSON.
+/// Specifies which values that are already JSON are embedded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Embed {
     /// Written as text.
     Never,
-    /// Objects and arrays are embedded; `12` is written as the text `"12"`, so that scalars always have the same type.
+    /// Objects and arrays are embedded. Scalars such as `12` are written as the text `"12"`, so that scalars always
+    /// have the same JSON type.
     Containers,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn member(name: &str, bytes: Option<&[u8]>, embed: Embed, out: &mut V
     }
 }
 
-/// Writes a string; invalid UTF-8 becomes U+FFFD.
+/// Writes a string, in which invalid UTF-8 is replaced by U+FFFD, or null.
 pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     match bytes {
         Some(bytes) => string(&String::from_utf8_lossy(bytes), out),
@@ -41,7 +42,7 @@ pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a string with quotes.
+/// Writes a string in quotes, with escapes.
 pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -63,19 +64,19 @@ pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes a string of base64, or null.
+/// Writes the bytes as a base64 string, or null.
 pub(super) fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(bytes) = bytes else { return out.extend_from_slice(b"null") };
     out.push(b'"');
     let start = out.len();
-    // Four characters per started group of three bytes.
+    // Each three bytes, and an incomplete group at the end, become four characters.
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     let written = out.get_mut(start..).map_or(0, |target| STANDARD.encode_slice(bytes, target).unwrap_or(0));
     out.truncate(start + written);
     out.push(b'"');
 }
 
-/// Writes JSON on one line: a line break can only be whitespace between tokens.
+/// Writes JSON on one line: removes line breaks, which can only occur as whitespace between tokens.
 fn flat(json: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(json.trim_ascii());
@@ -84,7 +85,7 @@ fn flat(json: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Maximum nesting of objects and arrays: many readers reject deeper ones.
+/// Maximum nesting of objects and arrays, since many readers reject deeper JSON.
 const MAX_DEPTH: u32 = 128;
 
 /// Tokens allowed next.
@@ -98,14 +99,14 @@ enum Next {
     CommaOrEnd,
 }
 
-/// Returns true if the bytes, which are UTF-8, are one JSON object or array. Without recursion, so it cannot overflow
-/// the stack.
+/// Returns true if the bytes, which are UTF-8, are one JSON object or array. Works without recursion, so that deep
+/// nesting cannot overflow the stack.
 pub(super) fn is_container(json: &[u8]) -> bool {
     let mut at = skip_space(json, 0);
     if !matches!(json.get(at), Some(b'{' | b'[')) {
         return false;
     }
-    // One bit per open container, set for an object.
+    // One bit per open container, which is set for an object and unset for an array.
     let (mut objects, mut depth) = (0_u128, 0);
     let mut next = Next::Value;
     while let Some(&byte) = json.get(at) {

@@ -15,19 +15,20 @@ pub use template::{Template, TemplateError};
 /// Format of a row.
 #[derive(Debug, Clone)]
 pub enum LineFormat {
-    /// The value and a newline; only the newline for null.
+    /// The value and a newline. If the value is null, only the newline.
     Value,
-    /// The value without a separator.
+    /// The values without separators.
     Raw,
-    /// One JSON object per line: metadata and headers, key and value as text, a value that is a JSON object or array
-    /// embedded, bytes that are not UTF-8 in base64 as `key_base64` and `value_base64`.
+    /// One JSON object per line, with metadata, headers, key and value. Key and value are written as text. A value that
+    /// is a JSON object or array is embedded. Bytes that are not UTF-8 are written in base64 as `key_base64` and
+    /// `value_base64`.
     Ndjson,
-    /// The same objects, each after a comma and a newline, to be enclosed in brackets.
+    /// The same objects, each preceded by a comma and a newline, for a JSON array.
     JsonItems,
-    /// One JSON object per line from which the exact record can be restored: bytes in base64, timestamps in
-    /// milliseconds.
+    /// One JSON object per line, from which the exact record can be restored: key and value are in base64, timestamps
+    /// in milliseconds.
     Envelope,
-    /// A template from the user.
+    /// A template given by the user.
     Template(Template),
 }
 
@@ -47,7 +48,8 @@ impl LineFormat {
 
 /// Writes all rows of a batch with the columns of [`batch_schema`](crate::schema::batch_schema).
 ///
-/// # Errors A column is missing or has a different type.
+/// # Errors
+/// Fails if a column is missing or has a different type.
 pub fn render(batch: &RecordBatch, format: &LineFormat, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let rows = Rows::new(batch)?;
     out.reserve(rows.bytes_hint(format));
@@ -61,7 +63,7 @@ pub fn render(batch: &RecordBatch, format: &LineFormat, out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// The columns of a batch.
+/// The columns of a batch that are written.
 struct Rows {
     len: usize,
     key: BytesColumn,
@@ -95,7 +97,8 @@ impl Rows {
         self.headers.as_ref().map(|headers| headers.get(row)).unwrap_or_default()
     }
 
-    /// Returns the approximate size of all rows: wrong for dictionaries, which only costs a larger copy later.
+    /// Returns the approximate size of the output for all rows. Columns in other layouts count as empty, which only
+    /// costs a larger copy when the output grows.
     fn bytes_hint(&self, format: &LineFormat) -> usize {
         let data = |column: &BytesColumn| match column {
             BytesColumn::Binary(array) => {
@@ -119,7 +122,7 @@ impl Rows {
         }
     }
 
-    /// Writes `{"topic":…,"partition":…,"offset":…`, the start of all objects.
+    /// Writes `{"topic":…,"partition":…,"offset":…`, the start of each object.
     fn object_start(&self, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"topic\":");
         json::text_or_null(self.topic.get(row), out);
@@ -155,7 +158,7 @@ impl Rows {
         }
     }
 
-    /// Writes `[["name","text"],["name",null],["name",{"base64":"…"}]]`: names may repeat.
+    /// Writes `[["name","text"],["name",null],["name",{"base64":"…"}]]`: a list, because names may repeat.
     fn header_pairs(&self, row: usize, out: &mut Vec<u8>) {
         out.push(b'[');
         for (at, (name, value)) in self.headers(row).enumerate() {

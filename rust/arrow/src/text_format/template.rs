@@ -1,4 +1,4 @@
-//! Templates of lines: `{topic} {offset}: {value}`.
+//! Templates for lines, such as `{topic} {offset}: {value}`.
 
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ pub struct TemplateError {
     what: String,
 }
 
-/// List of fields for error messages.
+/// List of the fields, for error messages.
 const FIELDS: &str = "{topic}, {partition}, {offset}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
                       {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
 
@@ -53,7 +53,8 @@ impl Template {
     /// Parses a template, in which `\n`, `\t`, `\r`, `\0`, `\e` and `\\` are the usual escapes. A newline is added
     /// after each record, unless the template ends with `\c`, as with `echo`.
     ///
-    /// # Errors An unknown field or escape, or an unbalanced brace.
+    /// # Errors
+    /// Fails if the template contains an unknown field or escape, or an unbalanced brace.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let (text, newline) = match text.strip_suffix("\\c") {
             Some(text) => (text, false),
@@ -92,7 +93,7 @@ impl Template {
         Ok(Template { tokens })
     }
 
-    /// Returns true if the template contains headers, which are otherwise not decoded.
+    /// Returns true if the template contains headers, which are decoded only in this case.
     pub fn wants_headers(&self) -> bool {
         self.tokens.iter().any(|token| matches!(token, Token::Headers | Token::Bytes(BytesField::Header(_), _)))
     }
@@ -123,7 +124,7 @@ impl Template {
                     let bytes = match of {
                         BytesField::Key => rows.key.get(row),
                         BytesField::Value => rows.value.get(row),
-                        // The last one with this name, as `lastHeader` in Java.
+                        // If several headers have this name, the last one counts, as with `lastHeader` in Java.
                         BytesField::Header(name) => {
                             rows.headers(row).filter(|(key, _)| *key == name.as_bytes()).last().and_then(|(_, v)| v)
                         }

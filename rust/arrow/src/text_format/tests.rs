@@ -1,4 +1,4 @@
-//! Text output for batches of the decoder's schema.
+//! Text output of batches with the decoder's schema.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow_array::{
 use super::*;
 use crate::schema::{SchemaOptions, batch_schema, header_fields, header_item};
 
-/// Key, value and headers of a row; offsets start at 7.
+/// Key, value and headers of a row.
 type TestRow<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [(&'a str, Option<&'a [u8]>)]);
 
 fn batch(rows: &[TestRow<'_>]) -> RecordBatch {

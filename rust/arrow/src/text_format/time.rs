@@ -1,6 +1,6 @@
 //! ISO 8601 timestamps.
 
-/// Writes `2026-11-01T10:00:00.000Z`; years beyond four digits have a sign.
+/// Writes the time as `2026-11-01T10:00:00.000Z`. Years with more than four digits have a sign.
 pub(super) fn iso(ms: i64, out: &mut Vec<u8>) {
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let (year, month, day) = civil(days);
@@ -34,8 +34,8 @@ fn padded(value: u64, width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns year, month and day of a number of days since 1970, in the proleptic Gregorian calendar: in eras of 400
-/// years that begin in March, so that the leap day is the last day of its year.
+/// Returns the year, month and day for a number of days since 1970, in the proleptic Gregorian calendar. The
+/// calculation uses eras of 400 years that begin in March, so that the leap day is the last day of its year.
 fn civil(days: i64) -> (i64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -1,5 +1,5 @@
-//! Removal of unused data from sliced arrays. The IPC writer truncates slices of most types; for the others each row
-//! would contain a complete dictionary, or all bytes of the buffers that views point into.
+//! Removal of unused data from sliced arrays. The IPC writer truncates slices of most types itself. For the other
+//! types, each encoded row would contain a complete dictionary, or all bytes of the buffers that its views point into.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef, UnionFields};
 
-/// Returns true if the IPC writer truncates arrays of this type.
+/// Returns true if the IPC writer itself truncates slices of this type.
 pub(super) fn is_compact(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..)
@@ -31,8 +31,8 @@ pub(super) fn is_compact(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the same rows without unused data. Dictionaries and runs are expanded: they are storage formats for many
-/// values, not for one.
+/// Returns an array with the same rows and without unused data. Dictionaries and runs are expanded, because they only
+/// save space if there are many rows, and each value is encoded alone.
 pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if is_compact(array.data_type()) {
         return Ok(Arc::clone(array));
@@ -40,7 +40,7 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            // All rows are null.
+            // The dictionary is empty, so all rows are null.
             if dictionary.values().is_empty() {
                 return compact(&new_null_array(dictionary.values().data_type(), array.len()));
             }
@@ -87,8 +87,8 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns `length` rows from `start` on for each item of `ranges`, or a null. One function for all types; Arrow's
-/// `take` is generic, which would add megabytes of code.
+/// Returns the rows of all `ranges`, which are pairs of start and length; `None` becomes a null row. This function
+/// handles all types, because Arrow's `take` is generic, which would add megabytes of code.
 fn pick(
     values: &ArrayRef,
     ranges: impl ExactSizeIterator<Item = Option<(usize, usize)>>,
@@ -108,7 +108,7 @@ fn retyped(field: &FieldRef, array: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(array.data_type().clone()))
 }
 
-/// Returns offsets that start at 0, and the range of the items.
+/// Returns the offsets moved to start at 0, and the start and length of the items that they refer to.
 fn rebased<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> (OffsetBuffer<O>, usize, usize) {
     let (first, last) = (offsets.first(), offsets.last());
     let moved = OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect());
@@ -139,7 +139,7 @@ fn list_view<O: OffsetSizeTrait>(item: &FieldRef, array: &ArrayRef) -> Result<Ar
 }
 
 fn union(fields: &UnionFields, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    // For a dense union this keeps only the used rows of the children.
+    // If the union is dense, copying keeps only the used rows of the children.
     let taken = pick(array, [Some((0, array.len()))].into_iter())?;
     let taken = taken.as_union();
     let (mut children, mut named) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use super::Values;
 use super::compact::{compact, is_compact};
 use crate::encode::EncodeError;
 
-/// Minimum alignment required by Arrow; the recommended 64 bytes would be most of a small row.
+/// Minimum alignment required by Arrow. With the recommended 64 bytes, a small row would mostly consist of padding.
 const ALIGNMENT: usize = 8;
 
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
@@ -21,7 +21,7 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     let schema = schema(field, &compact(&rows.slice(0, 0))?);
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options.clone())?;
-    // Start and end are the same in all streams.
+    // All streams have the same start (the schema) and the same end.
     let head = std::mem::take(writer.get_mut());
     let mut empty = StreamWriter::try_new_with_options(Vec::new(), &schema, options)?;
     empty.finish()?;
@@ -48,7 +48,7 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     Ok(())
 }
 
-/// Returns the schema: a struct becomes a row of columns, any other value the only column.
+/// Returns the schema of the IPC stream: one column per field for a struct, otherwise a single column.
 fn schema(field: &FieldRef, values: &ArrayRef) -> SchemaRef {
     match values.data_type() {
         DataType::Struct(fields) => Arc::new(Schema::new(fields.clone())),

@@ -22,7 +22,7 @@ use crate::text_format::json::string;
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
     let overrides = EncoderOverrides { failure: failure.clone() };
-    // Null members are written unless they are to be omitted, so that readers without the schema see that they exist.
+    // Null members are written unless the schema says to omit them, so that readers without the schema see the members.
     let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(overrides));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();
@@ -45,11 +45,11 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     Ok(())
 }
 
-/// The first error within a row, with its path if known: encoders cannot return errors themselves.
+/// The first error within a row, with its path if known. It is stored here, because encoders cannot return errors.
 #[derive(Debug, Clone, Default)]
 struct Failure(Arc<Mutex<Option<Reason>>>);
 
-/// The path, if known, and a description.
+/// The path of the field, if known, and a description of the error.
 type Reason = (Option<String>, String);
 
 impl Failure {
@@ -66,7 +66,7 @@ impl Failure {
     }
 }
 
-/// Encoders for types that Arrow's encoders do not support, or write incorrectly.
+/// Creates encoders for types that Arrow's encoders do not support, or write incorrectly.
 #[derive(Debug)]
 struct EncoderOverrides {
     failure: Failure,
@@ -156,7 +156,7 @@ fn encode_or_null(encoder: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u
     }
 }
 
-/// Embeds texts that are JSON, unchanged.
+/// Embeds strings that contain JSON, unchanged.
 struct JsonText<'a> {
     column: &'a ArrayRef,
     path: &'a str,
@@ -177,7 +177,7 @@ impl Encoder for JsonText<'_> {
     }
 }
 
-/// Encodes times of day in UTC.
+/// Encodes times of day with the UTC offset `Z`.
 struct FullTime<'a> {
     time: NullableEncoder<'a>,
 }
@@ -191,7 +191,7 @@ impl Encoder for FullTime<'_> {
     }
 }
 
-/// Encodes dictionaries: a key may refer to a null, which Arrow's encoder treats as a value.
+/// Encodes dictionaries. A dictionary key may refer to a null, which Arrow's encoder would write as a value.
 struct Dictionary<'a, K: ArrowDictionaryKeyType> {
     array: &'a DictionaryArray<K>,
     values: NullableEncoder<'a>,
@@ -203,10 +203,10 @@ impl<K: ArrowDictionaryKeyType> Encoder for Dictionary<'_, K> {
     }
 }
 
-/// Encodes a union as the value itself, without the name of its type.
+/// Encodes a union as the value of its current type, without the name of the type.
 struct Union<'a> {
     array: &'a UnionArray,
-    /// Indexed by type id.
+    /// Encoders of the union's types, indexed by type id.
     children: Vec<Option<NullableEncoder<'a>>>,
     failure: Failure,
 }
@@ -221,13 +221,13 @@ impl Encoder for Union<'_> {
     }
 }
 
-/// Encodes a struct with members that are omitted if null.
+/// Encodes a struct some of whose members are omitted if they are null.
 struct Struct<'a> {
     members: Vec<Member<'a>>,
 }
 
 struct Member<'a> {
-    /// The encoded name with a colon.
+    /// The member's name as a JSON string, followed by a colon.
     name: Vec<u8>,
     value: NullableEncoder<'a>,
     omitted: bool,
@@ -253,8 +253,8 @@ impl Encoder for Struct<'_> {
             }
             out.extend_from_slice(&member.name);
             encode_or_null(&mut member.value, row, out);
-            // Checks the text instead of the array: a dictionary can have nulls in its values, and a union in its
-            // children. No other value ends like this.
+            // Checks the written text instead of the array, because a dictionary can have nulls in its values, and a
+            // union in its children. Only a null ends with `:null`, because strings end with a quotation mark.
             if member.omitted && out.ends_with(b":null") {
                 out.truncate(end);
             }
@@ -263,7 +263,7 @@ impl Encoder for Struct<'_> {
     }
 }
 
-/// Encodes a map whose keys are not strings, by converting them.
+/// Encodes a map whose keys are not strings. The keys are converted to strings.
 struct Map<'a> {
     offsets: &'a OffsetBuffer<i32>,
     keys: NullableEncoder<'a>,
@@ -300,7 +300,7 @@ impl Encoder for Map<'_> {
     }
 }
 
-/// Encodes timestamps with a time zone in UTC, which needs no time zone database.
+/// Encodes timestamps with a time zone, in UTC, so that no time zone database is needed.
 struct Instant<'a, T: ArrowTimestampType> {
     array: &'a PrimitiveArray<T>,
     failure: Failure,
@@ -311,7 +311,7 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         self.text.clear();
         match self.array.value_as_datetime(row) {
-            // The debug format is ISO 8601.
+            // The debug format of the date and time is ISO 8601.
             Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
             None => self
                 .failure
@@ -321,7 +321,8 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
     }
 }
 
-/// Encodes other dates, times, durations and intervals. Arrow's encoder would write an error message as the value.
+/// Encodes other dates, times, durations and intervals. If a value is out of range, Arrow's encoder would write an
+/// error message in its place.
 struct Formatted<'a> {
     formatter: ArrayFormatter<'a>,
     failure: Failure,

@@ -1,4 +1,4 @@
-//! Marks in array types for values that need special encoding: omitted null members, JSON texts, times of day.
+//! Marks in array types for values that need a special encoding: null members to omit, JSON texts, and times of day.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, UnionFields};
 
-/// Metadata key of omitted members.
+/// Metadata key that marks a member to omit if it is null.
 const OMITTED: &str = "samsarrow:omitted";
 
 pub(super) fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// Properties of a field in a schema that are not part of its type.
+/// Functions that return the properties of a schema's field that its Arrow type does not contain.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRules {
-    /// Returns true for a member that is omitted if null.
+    /// Returns true if the member is omitted when it is null.
     pub is_omitted: fn(&Field) -> bool,
-    /// Returns true for texts that are JSON and are embedded unchanged.
+    /// Returns true if the field's strings are JSON, which is embedded unchanged.
     pub is_json: fn(&Field) -> bool,
-    /// Returns true for times that have a UTC offset, as in RFC 3339.
+    /// Returns true if the field's times of day are written with a UTC offset, as in RFC 3339.
     pub is_full_time: fn(&Field) -> bool,
 }
 
-/// Rules of columns without a schema.
+/// Rules for columns without a schema.
 pub(super) const OWN: FieldRules = FieldRules { is_omitted: |_| false, is_json: |_| false, is_full_time: |_| false };
 
-/// Extension type of columns of JSON texts.
+/// Name of Arrow's extension type for strings that contain JSON.
 const JSON: &str = "arrow.json";
-/// Metadata key with the encoding of a marked array, which is a struct with the array as its only column.
+/// Metadata key for the encoding of a marked array. A marked array is a struct whose only column is the original array.
 const ENCODING: &str = "samsarrow:written";
 
-/// Special encodings of an array.
+/// Special encodings of an array, in addition to its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonEncoding {
-    /// Embedded unchanged.
+    /// JSON texts, embedded unchanged.
     Json,
-    /// Times of day with a `Z`.
+    /// Times of day, written with `Z` at the end.
     FullTime,
 }
 
@@ -54,27 +54,29 @@ pub(super) fn json_encoding(fields: &Fields) -> Option<(JsonEncoding, &str)> {
     Some((encoding, field.name()))
 }
 
-/// Parts of a type that need special encoding.
+/// The fields within a type that need a special encoding.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// The encoding and path of the type itself.
+    /// Encoding and path of this field itself, if it is special.
     own: Option<(JsonEncoding, String)>,
-    /// The path of a timestamp without a time zone, if the schema requires one: its instant is unknown.
+    /// Path of this field, if it is a timestamp without a time zone and the schema requires a time zone. Encoding is
+    /// then an error, because the timestamp does not determine an instant.
     naive: Option<String>,
-    /// Index, omission and marks of the children: the fields of a struct or a union, the item of a list, the value of a
-    /// map. Dictionaries and runs have the marks of their values.
+    /// Index of each special child, whether it is omitted if null, and its marks. Children are the fields of a struct
+    /// or union, the item of a list, and the value of a map. Dictionaries and runs have the marks of their values.
     children: Vec<(usize, bool, Marks)>,
 }
 
 impl Marks {
-    /// Returns the marks of a field, from the field itself and from the field with the same name in a schema.
+    /// Returns the marks of a field. They depend on the field itself and on `schema`, the corresponding field of the
+    /// schema.
     pub(super) fn of(field: &Field, schema: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
         let schema_has = |rule: fn(&Field) -> bool| schema.is_some_and(rule);
         let like = |kind: &DataType| Field::clone(field).with_data_type(kind.clone());
         let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let is_json = field.extension_type_name() == Some(JSON) || schema_has(rules.is_json);
         let own = match field.data_type() {
-            // Only the values are written, and only they are in the schema.
+            // Continue with the values, because the keys are neither written nor in the schema.
             DataType::Dictionary(_, values) => return Marks::of(&like(values), schema, rules, path),
             DataType::RunEndEncoded(_, values) => {
                 return Marks::of(&like(values.data_type()), schema, rules, path);
@@ -119,7 +121,7 @@ impl Marks {
         self.own.is_none() && self.naive.is_none() && self.children.is_empty()
     }
 
-    /// Returns the array with a type that has the marks. Nothing is copied.
+    /// Returns the array with the marks in its type. Nothing is copied.
     pub(super) fn mark(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         if self.is_empty() {
             return Ok(Arc::clone(array));
@@ -233,7 +235,7 @@ impl Marks {
     }
 }
 
-/// Returns the item of a list, or the value of a map.
+/// Returns the item field of a list, or the value field of a map.
 fn inner(kind: &DataType) -> Option<&FieldRef> {
     match kind {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => Some(item),
@@ -258,7 +260,7 @@ mod tests {
     use super::*;
     use crate::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
 
-    /// Returns true for `a`, which is omitted if null; `b` is not.
+    /// Rule for tests: member `a` is omitted if it is null, other members are not.
     fn is_a(field: &Field) -> bool {
         field.name() == "a"
     }
@@ -287,7 +289,7 @@ mod tests {
         texts.iter().map(|text| String::from_utf8(text.unwrap_or(b"-").to_vec()).unwrap()).collect()
     }
 
-    /// Three objects, of which the last is null.
+    /// Returns three objects of which the last is null.
     fn objects() -> ArrayRef {
         let [a, b]: [ArrayRef; 2] =
             [vec![None, Some("x"), None], vec![None; 3]].map(|texts| Arc::new(StringArray::from(texts)) as ArrayRef);
@@ -302,7 +304,7 @@ mod tests {
         Arc::new(RunArray::try_new(&Int32Array::from(ends), values).unwrap())
     }
 
-    /// Of numbers, type 1, and something else, type 5.
+    /// Returns a union of numbers (type id 1) and another type (type id 5).
     fn union(ids: Vec<i8>, offsets: Option<Vec<i32>>, numbers: Vec<i8>, others: ArrayRef) -> ArrayRef {
         let numbers: ArrayRef = Arc::new(Int8Array::from(numbers));
         let kinds = [("n", &numbers), ("o", &others)].map(|(name, of)| Field::new(name, of.data_type().clone(), true));
@@ -376,7 +378,7 @@ mod tests {
             coded(vec![Some(0), Some(1), Some(2), Some(3)], Arc::clone(&texts)),
             runs(vec![1, 2, 3, 4], &texts),
         ] {
-            // By the column's own type, and by that of the schema.
+            // The strings are marked as JSON by the extension type of the column, then by the schema.
             let rows = objects(&column, json("j", DataType::Utf8));
             assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap(), expected_objects);
             let rows = objects(&column, Field::new("j", DataType::Utf8, true));
@@ -415,7 +417,7 @@ mod tests {
         assert_eq!(texts.iter().collect::<Vec<_>>(), [Some(&br#""03:04:05.600Z""#[..]), None]);
     }
 
-    /// Nulls that are not in the validity bitmap of the array itself.
+    /// The nulls of these arrays are not in the validity bitmap of the array itself.
     #[test]
     fn omits_nulls_in_all_layouts_of_values() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(":null"), None]));

@@ -1,4 +1,4 @@
-//! Encoding of columns of any type as record values, by Arrow's own writers and in parts of bounded size.
+//! Encoding of columns of any type as record values. Arrow's own writers encode the values, in steps of bounded size.
 
 mod compact;
 mod ipc;
@@ -21,7 +21,7 @@ use crate::encode::{EncodeError, check_unique, no_such_column};
 pub enum ValueFormat {
     /// One JSON document per value.
     Json,
-    /// One Arrow IPC stream per value: schema, a record batch of one row, end.
+    /// One Arrow IPC stream per value: the schema, a record batch with one row, and the end.
     Ipc,
 }
 
@@ -43,21 +43,21 @@ impl ValueFormat {
     }
 }
 
-/// Columns that make up the values.
+/// Columns that the values are encoded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueColumns {
     /// The value is one column.
     One(String),
-    /// The value is a struct of these columns.
+    /// The value is a struct with these columns as fields.
     Struct(Vec<String>),
 }
 
-/// Number of rows in the first step, before their size is known.
+/// Number of rows in the first step, when the size of the encoded rows is not known yet.
 const FIRST_ROWS: usize = 64;
 /// Maximum number of rows per step.
 const MAX_ROWS: usize = 64 * 1024;
 
-/// Writes the values of a batch in parts.
+/// Encodes the values of a batch step by step.
 #[derive(Debug)]
 pub struct ValueWriter {
     field: FieldRef,
@@ -68,7 +68,7 @@ pub struct ValueWriter {
 }
 
 impl ValueWriter {
-    /// Finds the columns and checks that their types can be written.
+    /// Creates a writer. Finds the columns, and checks that their types can be encoded.
     pub fn new(data: &RecordBatch, columns: &ValueColumns, format: ValueFormat) -> Result<ValueWriter, EncodeError> {
         let (field, column) = match columns {
             ValueColumns::One(name) => one(data, name)?,
@@ -94,7 +94,7 @@ impl ValueWriter {
         Ok(writer)
     }
 
-    /// Applies the rules of a schema to JSON: members omitted if null, embedded JSON texts, and times of day.
+    /// Applies the rules of a schema to JSON values: null members to omit, embedded JSON texts, and times of day.
     pub fn following(mut self, schema: &Field, rules: FieldRules) -> Result<ValueWriter, EncodeError> {
         self.mark(Some(schema), rules)?;
         Ok(self)
@@ -112,7 +112,7 @@ impl ValueWriter {
         Ok(())
     }
 
-    /// Writes zero rows, which detects types that cannot be written.
+    /// Encodes zero rows, to detect types that the format does not support.
     fn check(&self) -> Result<(), EncodeError> {
         let none = self.column.slice(0, 0);
         let mut out = Values::default();
@@ -127,13 +127,14 @@ impl ValueWriter {
         })
     }
 
-    /// Returns the next rows and their values: at least one row, and about `max_bytes` at most. `None` at the end.
+    /// Encodes the next rows, and returns their range and values: at least one row, and not much more than `max_bytes`.
+    /// Returns `None` after the last row.
     pub fn next(&mut self, max_bytes: usize) -> Result<Option<(Range<usize>, LargeBinaryArray)>, EncodeError> {
         let left = self.column.len() - self.next;
         if left == 0 {
             return Ok(None);
         }
-        // Slicing rows costs a little even if they do not fit.
+        // Slice only about as many rows as fit, because slicing costs a little for each row.
         let rows = match self.bytes.checked_div(self.next) {
             None => FIRST_ROWS,
             Some(each) => max_bytes / each.max(1) + 1,
@@ -166,7 +167,7 @@ fn one(data: &RecordBatch, name: &str) -> Result<(FieldRef, ArrayRef), EncodeErr
     Ok((Arc::clone(field), Arc::clone(column)))
 }
 
-/// Returns Arrow's message without the prefix for the kind of error.
+/// Returns Arrow's error message without the prefix for the kind of error.
 fn message_of(error: &ArrowError) -> String {
     match error {
         ArrowError::JsonError(text) | ArrowError::InvalidArgumentError(text) | ArrowError::SchemaError(text) => {
@@ -176,7 +177,7 @@ fn message_of(error: &ArrowError) -> String {
     }
 }
 
-/// Values written so far.
+/// Encoded values, with the end of each and the indices of nulls.
 #[derive(Default)]
 struct Values {
     bytes: Vec<u8>,
@@ -190,7 +191,7 @@ impl Values {
         self.ends.push(self.bytes.len() as i64);
     }
 
-    /// Appends null, which in Kafka is a null value, not the text `null`.
+    /// Appends a null record value, which differs from the JSON text `null`.
     fn null(&mut self) {
         self.nulls.push(self.ends.len());
         self.close();

@@ -1,4 +1,4 @@
-//! Supported and rejected types of columns.
+//! Supported and rejected types of the encoder's columns.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn all_types() -> Vec<ArrayRef> {
         Arc::new(DictionaryArray::<Int8Type>::from_iter(VALUES)),
         Arc::new(DictionaryArray::<UInt64Type>::from_iter(VALUES)),
         {
-            // Including nulls in the dictionary's values.
+            // Some rows are null because their value in the dictionary is null.
             let keys = Int32Array::from(vec![Some(0), Some(1), Some(2), Some(3), Some(0)]);
             let values: ArrayRef = Arc::new(LargeStringArray::from(VALUES[..4].to_vec()));
             Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values).unwrap())
@@ -53,7 +53,7 @@ fn encodes_all_key_and_value_types() {
             let got: Vec<_> = out[column].as_binary::<i32>().iter().collect();
             assert_eq!(got, VALUES.map(|v| v.map(str::as_bytes)), "{name}");
         }
-        // A slice, whose buffers begin before its rows.
+        // The buffers of a slice begin before its first row.
         let rest = table(vec![("value", array.slice(2, 3))]);
         let out = there_and_back(&rest, &Columns::default());
         assert_eq!(out["key"].null_count(), 3);
@@ -88,7 +88,7 @@ fn encodes_timestamps_of_every_unit() {
         let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
         assert_eq!(out["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[5000, 77, 9000]);
     }
-    // -1 is a record without a timestamp, as in Kafka's own messages.
+    // -1 stands for a record without a timestamp, as in Kafka's own messages.
     let none: ArrayRef = Arc::new(Int64Array::from(vec![Some(5000), Some(-1), None]));
     let data = table(vec![("value", value.clone()), ("t", none)]);
     let options = EncodeOptions { default_timestamp: 77, ..EncodeOptions::default() };
@@ -135,10 +135,10 @@ fn headers_keep_order_and_repeated_names() {
     let values: Vec<_> = entries["value"].as_binary::<i32>().iter().collect();
     assert_eq!(values, [Some(&b"1"[..]), None, Some(b""), Some(b"x")]);
 
-    // Decoded data can be encoded again; partition and timestamp are those of the source, and are not used.
+    // Decoded data can be encoded again. Its columns partition and timestamp describe the source, so they are not used.
     let again = there_and_back(&out, &Columns::default());
     assert_eq!(again["headers"].as_list::<i32>(), out["headers"].as_list::<i32>());
-    // A slice and a map.
+    // A sliced batch, with headers in a map.
     let sliced = table(vec![("value", value), ("headers", headers())]).slice(2, 2);
     assert_eq!(there_and_back(&sliced, &Columns::default())["headers"].as_list::<i32>().value_length(1), 1);
     let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
@@ -217,7 +217,7 @@ fn offsets_and_sequences_continue_across_batches() {
     let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
     let expected: Vec<_> = (0..100).map(|i| (1 << 40) + i).collect();
     assert_eq!(out["offset"].as_primitive::<Int64Type>().values(), expected.as_slice());
-    // No rows make no batch.
+    // Without rows, the result has no batch.
     assert!(encode_batches(&data.slice(0, 0), &Columns::default(), &options).unwrap().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Record batches from other clients' test suites and encoders, decoded in both layouts.
+//! Decoding of record batches from other clients' test suites and encoders, in both layouts.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 

@@ -1,4 +1,4 @@
-//! Equality of rows from batch headers and decoded rows.
+//! Rows from batch headers equal rows from decoded records.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ fn batch(base_offset: i64, magic: i8, codec: Codec, producer_id: i64) -> Vec<u8>
     encode_batches(&data, &columns, &options).unwrap()
 }
 
-/// Encodes a batch as after compaction: the same number of records, in twice the range of offsets.
+/// Encodes a batch as if after compaction: the same number of records, but twice the range of offsets.
 fn compacted(base_offset: i64, codec: Codec) -> Vec<u8> {
     let mut data = batch(base_offset, 2, codec, -1);
     promise(&mut data, 2 * ROWS as i32 - 1, ROWS as i32);
     data
 }
 
-/// Sets the last offset delta, the number of records, and the checksum.
+/// Overwrites the last offset delta and the number of records, and updates the checksum.
 fn promise(batch: &mut [u8], last_offset_delta: i32, records: i32) {
     batch[23..27].copy_from_slice(&last_offset_delta.to_be_bytes());
     batch[57..61].copy_from_slice(&records.to_be_bytes());
@@ -50,7 +50,8 @@ fn marker(base_offset: i64, producer_id: i64, control_type: u8) -> Vec<u8> {
     builder.finish(&mut Compressor::new(Codec::None, None).unwrap()).unwrap()
 }
 
-/// Returns a log with all formats and codecs, gaps, transactions of producer 1 (aborted) and 2, and append times.
+/// Returns a log with all formats and codecs, gaps in the offsets, transactions of producers 1 (aborted) and 2, and
+/// batches with append times.
 fn log() -> Bytes {
     let mut log = Vec::new();
     let mut offset = 0;
@@ -79,11 +80,11 @@ fn log() -> Bytes {
 }
 
 fn aborted() -> AbortedTransactions {
-    // All by one producer; each begins after the marker of the previous one.
+    // Aborted transactions of one producer. Each begins after the end marker of the previous transaction.
     AbortedTransactions::new((0..CODECS.len() as i64).map(|i| AbortedTransaction { producer_id: 1, first_offset: i }))
 }
 
-/// Reads the records of `log` within the bounds, a few rows at a time.
+/// Decodes the records of `log` within the offset bounds, `max_rows` rows at a time.
 fn read(options: &DecodeOptions, bounds: (i64, i64), max_rows: usize, committed: bool) -> Vec<RecordBatch> {
     let mut decoder = Decoder::new(options.clone());
     let (mut rest, mut filter, mut from, mut actual) = (log(), aborted(), bounds.0, Vec::new());
@@ -146,14 +147,15 @@ fn unprojected_records_are_not_parsed() {
     for codec in CODECS {
         let mut data = batch(0, 2, codec, -1);
         data[HEADER_LEN..].fill(0xff);
-        // With a valid checksum.
+        // The batch is damaged before its checksum is computed, so the checksum is valid.
         set_producer(&mut data, -1, -1, -1).unwrap();
         let rows = |data: &[u8], projection, include_headers| {
             let options = DecodeOptions { projection, include_headers, ..DecodeOptions::default() };
             decode_batches(Bytes::copy_from_slice(data), options).map(|batch| batch.num_rows())
         };
         assert_eq!(rows(&data, Projection::NONE, false).unwrap(), ROWS as usize, "{codec:?}");
-        // Requested columns are decoded: headers and create times, but not append times.
+        // The records are decoded for columns that are not in the batch header: headers and create times, but not
+        // append times.
         assert!(rows(&data, Projection::NONE, true).is_err());
         let timed = Projection { timestamps: true, ..Projection::NONE };
         assert!(rows(&data, timed, false).is_err());
@@ -161,7 +163,7 @@ fn unprojected_records_are_not_parsed() {
         let options = DecodeOptions { projection: timed, ..DecodeOptions::default() };
         let actual = decode_batches(Bytes::copy_from_slice(&data), options).unwrap();
         assert_eq!(actual["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[77; ROWS as usize]);
-        // The checksum is always verified.
+        // The checksum is verified even if the records are not decoded.
         *data.last_mut().unwrap() ^= 1;
         let error = decode_batches(data.into(), DecodeOptions { projection: timed, ..DecodeOptions::default() });
         assert!(error.unwrap_err().to_string().contains("CRC"), "{codec:?}");

@@ -183,7 +183,7 @@ fn continues_after_row_and_byte_limits() {
     }
 }
 
-/// Any prefix of a response returns the complete entries in it, and reports the truncation.
+/// For any prefix of a response, the complete messages and batches are returned, and the truncation is reported.
 #[test]
 fn truncated_input_returns_complete_entries() {
     let data = Bytes::from(mixture());
@@ -229,7 +229,8 @@ fn append_time_of_wrapper_applies_to_its_messages() {
     }
 }
 
-/// Old librdkafka left a wrapper's offset at 0. A position within such a wrapper must not skip it.
+/// Old versions of librdkafka wrote wrappers with offset 0. A fetch position within such a wrapper must not skip the
+/// wrapper.
 #[test]
 fn wrapper_with_offset_zero_is_readable_from_any_offset() {
     for magic in [0, 1] {
@@ -276,7 +277,7 @@ fn rejects_features_missing_in_old_formats() {
     }
 }
 
-/// Encodes ten uncompressed messages of 30 bytes and more, and returns the start of each.
+/// Encodes ten uncompressed messages of at least 30 bytes, and returns the start of each.
 fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
     let input: Vec<_> = (0..10).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
     let wire = encode_batches(&table(&input), &timed(), &EncodeOptions { magic, ..EncodeOptions::default() }).unwrap();
@@ -284,13 +285,13 @@ fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
     (wire, starts)
 }
 
-/// Decoding messages in runs must not change the result.
+/// Decoding messages in runs must not change the rows before an invalid message.
 #[test]
 fn keeps_rows_before_invalid_message() {
     for (magic, layout) in [(0, Layout::Binary), (1, Layout::View), (1, Layout::Binary)] {
         let (wire, starts) = plain(magic);
         for (number, start) in starts.iter().enumerate() {
-            // The last byte of its value; the length of its value; its magic.
+            // Positions to damage in a message: the last byte of its value, the length of the value, and the magic.
             let end = starts.get(number + 1).unwrap_or(&wire.len()) - 1;
             let length = start + if magic == 0 { 22 } else { 30 };
             for (at, found_without_check) in [(end, true), (length, false), (start + 16, false)] {
@@ -333,7 +334,7 @@ fn runs_end_at_different_messages() {
             assert_eq!(row, (i, Some(time.0), Some(time.1), None, Some(value(i))));
         }
     }
-    // Offsets that descend, or are far apart.
+    // The offsets descend or are far apart.
     for offsets in [[0, 0, 5, 4], [9, 1 << 40, 3, i64::from(i32::MAX)], [5, 5 + i64::from(i32::MAX), 1 << 62, 0]] {
         let mut odd = wire[..starts[4]].to_vec();
         for (start, offset) in starts.iter().zip(offsets) {

@@ -1,5 +1,5 @@
-//! Integration tests of decoding and encoding. Tests that count allocations are a separate binary. One test binary:
-//! each additional one would link the whole crate again.
+//! Integration tests of decoding and encoding. They are a single test binary, because each additional binary would link
+//! the whole crate again. Only the tests that count allocations are a separate binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod columns;

@@ -1,4 +1,4 @@
-//! Round trips of Arrow columns, in both layouts.
+//! Round trips of Arrow columns through record batches, in both layouts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Equality of rows encoded in runs and one by one, for all types of columns.
+//! Encoding rows in runs has the same result as encoding them one by one, for all types of columns.
 use std::sync::Arc;
 
 use arrow_array::{
@@ -11,7 +11,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 
 const LIMIT: usize = 9000;
 
-/// Length of each row.
+/// Length of the key or value in each row; `None` for null.
 type Lens = Vec<Option<usize>>;
 
 fn column(kind: u8, lens: &Lens) -> ArrayRef {
@@ -31,7 +31,7 @@ fn column(kind: u8, lens: &Lens) -> ArrayRef {
     }
 }
 
-/// Returns runs of equal lengths, with occasional nulls.
+/// Returns runs of rows with equal lengths, with occasional nulls.
 fn lens(max_len: usize) -> impl Strategy<Value = Lens> {
     let null = prop_oneof![6 => Just(None), 1 => (1..50usize).prop_map(Some)];
     let run = (1..90usize, prop_oneof![0..max_len, 60..68usize], null).prop_map(|(count, len, null)| -> Lens {
@@ -75,7 +75,7 @@ fn one_by_one(rows: &RowReader, picked: impl Iterator<Item = usize>) -> Vec<u8> 
     builder.finish(&mut compressor).unwrap()
 }
 
-/// Closes the batch; offsets continue in the next one.
+/// Closes the batch. The offsets of the next batch continue from its end.
 fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) {
     let count = builder.count();
     builder.close(compressor).unwrap();

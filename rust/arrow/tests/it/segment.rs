@@ -1,4 +1,4 @@
-//! Segments as Arrow: the same rows as in one batch, in batches of the requested size.
+//! Reading of segments as Arrow batches of the requested size, with the same rows as in one batch.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn options(layout: Layout, max_bytes: usize) -> SegmentOptions {
     }
 }
 
-/// Reads all batches, and returns the final error.
+/// Reads all batches, and returns the error at the end, if any.
 fn read(data: &[u8], options: SegmentOptions) -> (Vec<RecordBatch>, Option<SegmentReadError>) {
     let mut reader = SegmentReader::new(Box::new(Bytes::copy_from_slice(data)), options);
     let mut batches = Vec::new();
@@ -82,7 +82,7 @@ proptest! {
         for (magic, codec, rows) in parts {
             data.extend(part(magic, codec, next, rows));
             expected.extend(next..next + rows as i64);
-            // Offsets may have gaps.
+            // Leave gaps between the offsets.
             next += rows as i64 + 3;
         }
         let good = data.len() as u64;

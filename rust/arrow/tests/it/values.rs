@@ -1,4 +1,4 @@
-//! Encoding of values in parts of bounded size, for any rows.
+//! Encoding of values in steps of bounded size, for any rows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn of(name: &str) -> ValueColumns {
     ValueColumns::One(name.to_owned())
 }
 
-/// Returns rows of 1 to 2,000 bytes: small ones first, so that all estimates are wrong.
+/// Returns values of 1 to 2,000 bytes. The small values come first, so that all size estimates are wrong.
 fn uneven() -> RecordBatch {
     let sizes = (0..3000).map(|row| if row < 2000 { row % 3 } else { 500 + row % 1500 });
     let texts = sizes.enumerate().map(|(row, size)| (row % 7 != 3).then(|| "x".repeat(size)));
@@ -49,7 +49,7 @@ fn parts_are_bounded_and_complete() {
                 let (bytes, last) = (part.iter().map(size).sum::<usize>(), part.iter().map(size).max().unwrap());
                 assert!(bytes < max + last.max(1), "{bytes} of {max}");
             }
-            // No more parts than necessary, except for the first, when the size of rows is unknown.
+            // There are no more steps than necessary, except for the first step, when the size of the rows is unknown.
             let total = expected.iter().flatten().map(Vec::len).sum::<usize>();
             assert!(actual.len() <= 3 * (total / max) + expected.len() / 64 + 64, "{} parts of {max}", actual.len());
             assert_eq!(actual.concat(), expected);

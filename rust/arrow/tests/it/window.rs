@@ -16,7 +16,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 
 const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::View];
 
-/// Encodes batches of five records each, from offset 0 on.
+/// Encodes batches of five records each; offsets start at 0.
 fn wire(batches: i64) -> Vec<u8> {
     (0..batches).flat_map(|i| batch(i * 5, -1, false)).collect()
 }
@@ -118,7 +118,7 @@ fn continues_after_full_columns() {
         }
         assert_eq!(seen, (0..20).collect::<Vec<_>>());
         assert_eq!(steps, 2);
-        // All together do not fit; the error contains where to split.
+        // All batches together do not fit. The error contains the position at which to split the data.
         let data = Bytes::from(wire(4));
         let error = decode_batches(data.clone(), options.clone()).unwrap_err();
         let DecodeCause::Full { limit: 150, consumed } = error.cause else { panic!("{error}") };
@@ -129,7 +129,7 @@ fn continues_after_full_columns() {
     }
 }
 
-/// Values that are inline in their views do not need the fetched bytes.
+/// If all values are stored within their views, the fetched bytes are not kept in memory.
 #[test]
 fn short_values_do_not_keep_the_fetched_bytes() {
     for (len, kept) in [(12, false), (13, true)] {
@@ -148,7 +148,8 @@ fn short_values_do_not_keep_the_fetched_bytes() {
     }
 }
 
-/// Queued batches are accounted for by their memory; columns that grow by doubling would use up to twice their size.
+/// Queued batches are accounted for by their memory, so columns must not grow by doubling, which would use up to twice
+/// their size.
 #[test]
 fn columns_have_little_excess_capacity() {
     const MIB: usize = 1 << 20;
@@ -160,13 +161,14 @@ fn columns_have_little_excess_capacity() {
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let options = EncodeOptions { codec, batch_size, ..EncodeOptions::default() };
             let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
-            // Views of uncompressed batches keep all fetched bytes.
+            // Views of uncompressed batches keep all fetched bytes in memory, so they are excluded.
             for layout in LAYOUTS.into_iter().filter(|layout| *layout == Layout::Binary || codec != Codec::None) {
                 let mut decoder = Decoder::new(DecodeOptions { layout, max_bytes: MIB, ..DecodeOptions::default() });
                 let appended = decoder.append(&topic(), 0, data.clone(), Window::from(0)).unwrap();
                 assert!(appended.full);
                 let batch = decoder.finish().unwrap();
-                // Offsets, timestamps, topics, partitions, value ends or views: 29 bytes, and up to 16 more.
+                // Per row: 29 bytes for offset, timestamp, topic, partition and the end or view of the value, and up to
+                // 16 bytes more.
                 let held = batch.num_rows() * (len + 12 + 29 + 16);
                 let taken = memory_of(&batch);
                 assert!(taken <= held + held / 5, "{codec:?} {layout:?} {len}: {taken} bytes for {held}");
@@ -221,7 +223,7 @@ fn keeps_rows_before_invalid_batch_and_decodes_next_partition() {
 
 #[test]
 fn failed_batch_leaves_no_rows() {
-    // 300 valid records, more than are parsed at a time, then a count that is one too large.
+    // 300 valid records, which are more than one block, then a count that is too large by one.
     let value: ArrayRef = Arc::new(BinaryArray::from_iter((0..300).map(|i| (i % 7 > 0).then(|| vec![b'x'; i % 30]))));
     let data = RecordBatch::try_from_iter([("value", value)]).unwrap();
     let mut bad = encode_batches(&data, &Columns::default(), &EncodeOptions::default()).unwrap();
@@ -283,7 +285,7 @@ fn read_committed_skips_aborted_transactions() {
     };
     let expected: Vec<i64> = (5..15).chain(16..21).collect();
     for layout in LAYOUTS {
-        // In one call, and a few rows at a time with one filter for all steps.
+        // Decode in one call, and a few rows at a time with the same filter for all steps.
         for max_rows in [usize::MAX, 1, 3, 5] {
             let (mut decoder, mut filter, mut rest) = (decoder(layout), list(), data.clone());
             let (mut seen, mut next) = (vec![], 0);
@@ -373,11 +375,12 @@ fn views_keep_their_bytes_alive() {
     batch["value"].to_data().validate_full().unwrap();
 }
 
-/// A caller that continues at the offset after the last row must not get the same rows forever.
+/// A caller that continues after the offset of the last row must not get the same rows forever.
 #[test]
 fn terminates_on_descending_offsets() {
     let mut data = batch(0, -1, false);
-    // All records have the offset of the first one: the offset delta is the fourth byte.
+    // Set the offset deltas, which are the fourth byte of each record, to 0, so that all records have the offset of the
+    // first.
     let mut at = 61;
     while at < data.len() {
         let length = usize::from(data[at]) / 2;

@@ -1,4 +1,5 @@
-//! Record batches from other clients' test suites and encoders, and conversion of rows to the form of that file.
+//! Record batches from the test suites and encoders of other clients, and conversion of rows to the JSON form of their
+//! expected records.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use samsarrow_wire::batch::ControlType;
 use serde_json::{Value, json};
 
-/// Returns the cases; `None` if the file does not exist.
+/// Returns the test cases; `None` if the file does not exist.
 pub fn cases() -> Option<Vec<Value>> {
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/conformance")),
@@ -27,7 +28,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Returns the bytes of a case.
+/// Returns the encoded bytes of a test case.
 pub fn data_of(case: &Value) -> Vec<u8> {
     if let Some(text) = case["hex"].as_str() {
         return unhex(text);
@@ -36,7 +37,7 @@ pub fn data_of(case: &Value) -> Vec<u8> {
     parts.iter().flat_map(|p| unhex(p[0].as_str().unwrap()).repeat(p[1].as_u64().unwrap() as usize)).collect()
 }
 
-/// Returns the expected records of a case.
+/// Returns the expected records of a test case.
 pub fn expected(case: &Value) -> Vec<Value> {
     let records = case["expect"]["records"].as_array().unwrap();
     let mut records = match case["expect_repeat"].as_u64() {
@@ -62,7 +63,7 @@ fn bytes_at(array: &ArrayRef, row: usize) -> Value {
     }
 }
 
-/// Converts rows to the form of the file.
+/// Converts rows to the JSON form of the expected records.
 pub fn rows(batch: &RecordBatch) -> Vec<Value> {
     let column = |name| batch.column_by_name(name).unwrap();
     let headers = column("headers").as_list::<i32>();
