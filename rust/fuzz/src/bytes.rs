@@ -1,4 +1,4 @@
-//! Mutations of bytes without a known structure, and repair of checksums.
+//! Mutations of bytes without a known structure, and updates of checksums.
 use samsarrow_wire::crc::{crc32, crc32c};
 use twox_hash::XxHash32;
 
@@ -20,7 +20,7 @@ pub(crate) fn havoc(bytes: &mut Vec<u8>, random: &mut Random) {
 
 fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     let len = bytes.len();
-    // The first bytes matter more than the last ones.
+    // Mutate the first bytes more often, because headers matter more than the rest.
     let at = if random.one_in(3) { random.below(len.min(64)) } else { random.below(len) };
     let to = at + random.below(len - at + 1);
     match random.below(10) {
@@ -58,7 +58,7 @@ fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Overwrites the bytes at `at` with a boundary value of some width.
+/// Overwrites the bytes at `at` with a boundary value of a random width.
 pub(crate) fn put_number(bytes: &mut [u8], at: usize, random: &mut Random) {
     let width = random.pick(&[1, 2, 4, 4, 8]).unwrap_or(4);
     let mut number = random.edge(0).to_be_bytes();
@@ -72,7 +72,7 @@ pub(crate) fn put_number(bytes: &mut [u8], at: usize, random: &mut Random) {
     }
 }
 
-/// Replaces the varint at `at`, which may change its length.
+/// Replaces the varint at `at`. The new varint may have another length.
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     let at = at.min(bytes.len());
     let rest = bytes.get(at..).unwrap_or_default();
@@ -88,7 +88,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     }
     new.push(value as u8);
     if random.one_in(6) {
-        // A longer encoding than necessary, or than allowed.
+        // Use a longer encoding than necessary, or even longer than allowed.
         if let Some(last) = new.last_mut() {
             *last |= 0x80;
         }
@@ -98,7 +98,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     bytes.splice(at..at + old, new);
 }
 
-/// Repairs the checksums of batches and messages, as far as their lengths are valid.
+/// Updates the checksums of all batches and messages whose length is valid.
 pub(crate) fn fix_batches(bytes: &mut [u8]) {
     let mut rest = bytes;
     while let Some(length) =
@@ -118,7 +118,7 @@ pub(crate) fn fix_batches(bytes: &mut [u8]) {
     }
 }
 
-/// Repairs the checksum of an lz4 frame header.
+/// Updates the checksum of the lz4 frame header.
 pub(crate) fn fix_lz4(bytes: &mut [u8]) {
     let end = match bytes.get(4) {
         Some(flags) => 6 + if flags & 8 != 0 { 8 } else { 0 } + if flags & 1 != 0 { 4 } else { 0 },

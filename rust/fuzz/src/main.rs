@@ -26,15 +26,15 @@ const USAGE: &str = "usage: samsarrow-fuzz [--runs N] [--jobs N] [--seed N] [--s
 
 #[derive(Debug, Clone)]
 struct Arguments {
-    /// Number of inputs of all targets together.
+    /// Number of inputs per session, for all targets together.
     runs: u64,
     jobs: u64,
     seed: u64,
     seconds: Option<u64>,
-    /// Index of the job that this process runs; `None` in the parent.
+    /// Index of the job that this process runs; `None` in the parent process.
     job: Option<u64>,
     replay: bool,
-    /// Folder to write inputs to, instead of running them.
+    /// Folder to write the inputs to, instead of running them.
     seeds: Option<PathBuf>,
     rest: Vec<String>,
 }
@@ -111,7 +111,7 @@ fn replay(arguments: &Arguments) -> Result<bool, String> {
     Ok(good)
 }
 
-/// Writes inputs to files as seeds for `cargo fuzz`; `runs` of them for each target.
+/// Writes inputs to files, as seeds for `cargo fuzz`: `runs` inputs for each target.
 fn write_seeds(arguments: &Arguments, folder: &Path) -> Result<bool, String> {
     let mut seeds = Seeds::default();
     for target in targets(arguments)? {
@@ -126,7 +126,7 @@ fn write_seeds(arguments: &Arguments, folder: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Returns the named targets, or all.
+/// Returns the targets named on the command line, or all targets if none is named.
 fn targets(arguments: &Arguments) -> Result<Vec<&'static Target>, String> {
     if arguments.rest.is_empty() {
         return Ok(TARGETS.iter().collect());
@@ -134,7 +134,7 @@ fn targets(arguments: &Arguments) -> Result<Vec<&'static Target>, String> {
     arguments.rest.iter().map(|name| find(name)).collect()
 }
 
-/// Starts the processes and waits for them.
+/// Starts the processes of all jobs, and waits for them.
 fn jobs(arguments: &Arguments) -> Result<bool, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let args: Vec<_> = std::env::args().skip(1).collect();
@@ -194,7 +194,7 @@ fn tell(failure: &session::Failure) {
     println!("fuzz: {}: {} ({} bytes, {kept})", failure.target, failure.what, failure.input.len());
 }
 
-/// Returns the peak memory of the process, including C code.
+/// Returns the peak memory use of the process, including that of C code.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(|value| value.trim().to_owned())

@@ -1,6 +1,7 @@
-//! Counting allocator, which measures the memory that a target allocates for an input.
+//! Allocator that counts the memory that a target allocates for an input.
 //!
-//! Allocations of zstd's C code are not counted: its contexts have a fixed size, since windows are never streamed.
+//! Allocations of zstd's C code are not counted. They do not depend on the input, because zstd's contexts have a fixed
+//! size unless streams are decompressed.
 #![allow(unsafe_code, reason = "required for an allocator; forwards to the system allocator")]
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -25,32 +26,33 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The old and the new bytes may exist at the same time.
+        // The old and the new bytes may exist at the same time, so both count.
         count(size as isize);
         count(-(layout.size() as isize));
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the allocator's contract.
         unsafe { System.realloc(at, layout, size) }
     }
 }
 
-/// Returns the result of `run`, and the peak memory use of this thread above that before it.
+/// Returns the result of `run`, and the peak memory use of this thread during `run`, in addition to the memory used
+/// before.
 pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);

@@ -1,4 +1,4 @@
-//! Deterministic random numbers: a seed results in the same input on all machines.
+//! Deterministic random numbers: the same seed results in the same numbers on all machines.
 
 /// A splitmix64 generator.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `n`; 0 for 0.
+    /// Returns a number below `n`, or 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % (n.max(1) as u64)) as usize
     }
@@ -29,12 +29,12 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// Returns one of `items`.
+    /// Returns a random element of `items`; `None` if there are none.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> Option<T> {
         items.get(self.below(items.len())).copied()
     }
 
-    /// Returns a boundary value: the limits of all widths, or a number next to `near`.
+    /// Returns a boundary value: a limit of an integer type, or a number close to `near`.
     pub(crate) fn edge(&mut self, near: i64) -> i64 {
         const EDGES: [i64; 21] = [
             0,
@@ -68,7 +68,7 @@ impl Random {
         }
     }
 
-    /// Returns up to `most` bytes, sometimes compressible ones.
+    /// Returns up to `max_len` random bytes, which are sometimes compressible.
     pub(crate) fn bytes(&mut self, max_len: usize) -> Vec<u8> {
         let len = self.below(max_len + 1);
         match self.below(3) {

@@ -10,10 +10,10 @@ use crate::memory::peak;
 use crate::seeds::Seeds;
 use crate::targets::{Input, TARGETS, Target, corpus_folder};
 
-/// Maximum time per input. Microseconds are normal; even a busy machine does not come near this.
+/// Maximum time per input. An input usually takes microseconds, so even a busy machine does not come near this limit.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// An input that violated an invariant.
+/// An input for which the target violated an invariant.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// Name of the target.
@@ -27,7 +27,7 @@ thread_local! {
     static IN_TARGET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Hides the output of panics in targets, which are reported as failures; other panics are still printed.
+/// Suppresses the messages of panics in targets, because they are reported as failures. Other panics are still printed.
 pub fn quiet_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -37,7 +37,7 @@ pub fn quiet_panics() {
     }));
 }
 
-/// Runs one input and checks its memory use.
+/// Runs a target on one input, and checks the target's memory use.
 pub fn run_one(target: &Target, input: &[u8]) -> Result<(), Failure> {
     let fail = |what| Err(Failure { target: target.name, what, input: input.to_vec() });
     IN_TARGET.set(true);
@@ -54,7 +54,7 @@ pub fn run_one(target: &Target, input: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the committed inputs, and the conformance cases if they exist (CONTRIBUTING.md).
+/// Returns the committed inputs and, if they exist, the conformance cases (see CONTRIBUTING.md).
 pub fn existing_inputs() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for target in TARGETS {
@@ -78,7 +78,7 @@ fn conformance() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
             continue;
         };
         let bytes = (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok());
-        // All flags off, except for the checksums.
+        // The only flag that is set verifies the checksums.
         let input: Vec<u8> = std::iter::once(1).chain(bytes).collect();
         let magic = case.get("magic").and_then(serde_json::Value::as_u64);
         for target in TARGETS {
@@ -92,7 +92,7 @@ fn conformance() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
     all
 }
 
-/// Returns the seed of input number `index` of a session.
+/// Returns the seed of the input `index` for a target.
 fn seed_of(session: u64, target: usize, index: u64) -> u64 {
     session.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (target as u64) << 56 ^ index
 }
@@ -100,22 +100,22 @@ fn seed_of(session: u64, target: usize, index: u64) -> u64 {
 /// Parameters of a session.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Targets; all if empty.
+    /// The targets to run; empty for all.
     pub targets: Vec<&'static Target>,
-    /// Seed of all inputs.
+    /// Seed from which the seeds of all inputs are derived.
     pub seed: u64,
     /// Index of the first input.
     pub start: u64,
-    /// Increment of the index: the inputs in between belong to other processes.
+    /// Increment of the index. The inputs in between are run by other processes.
     pub stride: u64,
-    /// Number of inputs per target.
+    /// Upper bound of the index, which is the number of inputs per target for all processes.
     pub runs: u64,
-    /// Time to stop at, if not finished earlier.
+    /// Time at which the session stops, even if it has not finished.
     pub deadline: Option<Instant>,
 }
 
-/// Runs a plan on this thread; `progress` is called periodically with the number of inputs. Stops after ten failures.
-/// An input that takes too long ends the process, after a call of `hang`.
+/// Runs a plan on this thread. `progress` is called periodically with the number of inputs so far. Stops after ten
+/// failures. If an input takes too long, `hang` is called and the process exits.
 pub fn run(
     plan: &Plan,
     mut progress: impl FnMut(u64),
@@ -154,9 +154,9 @@ pub fn run(
     (done, failures)
 }
 
-/// A thread that detects inputs that take too long.
+/// A thread that detects inputs that take too long to run.
 struct Watch {
-    /// Index of the current input, with the target in the top byte; all ones between inputs.
+    /// Index of the current input, with the number of the target in the top byte. Between inputs, all bits are set.
     running: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
@@ -207,7 +207,7 @@ impl Drop for Watch {
     }
 }
 
-/// Writes a failing input to a folder, and returns its path.
+/// Writes a failing input to a file in `folder`, and returns the path of the file.
 pub fn keep(failure: &Failure, folder: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let name = format!("{}-{:08x}", failure.target, samsarrow_wire::crc::crc32(&failure.input));

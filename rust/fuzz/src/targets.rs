@@ -1,4 +1,4 @@
-//! Functions under test: readers of bytes from the network or from files, with the invariants they must keep.
+//! Functions under test. They read bytes from the network or from files, and check invariants of the results.
 mod compressed;
 pub(crate) mod json;
 mod member;
@@ -18,48 +18,48 @@ use samsarrow_wire::message_matrix::{Format, RoundTrip, formats};
 /// Structure of a target's inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// Index of a format, then a frame.
+    /// Index of a message format, then a frame.
     Frame,
-    /// Index of a format, then a message.
+    /// Index of a message format, then a message.
     Message,
-    /// Type of the data, then metadata that consumers of a group exchange.
+    /// Type of the metadata, then metadata that the consumers of a group exchange.
     Member,
-    /// Flags, then batches of one format, or of all.
+    /// Flags, then batches of the given format, or of all formats for `None`.
     Batches(Option<u8>),
-    /// A count, then records.
+    /// A record count, then the records.
     Records,
-    /// Flags, the length of an index in two bytes, the index, and its log.
+    /// Flags, the length of an index in two bytes, the index, and the log that the index refers to.
     Index,
     /// Flags, then a compressed stream.
     Stream(Stream),
-    /// Flags, then SASL messages or login options.
+    /// Flags, then a SASL message, a JAAS entry or a key store.
     Secure(Secure),
-    /// Flags, then record values: after schemas, or with headers.
+    /// Flags, then record values. In some targets, schemas precede the values, or each value has a header.
     Values(Values),
 }
 
-/// Context of typed values.
+/// Schemas of the values in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// One of a few schemas.
+    /// One of a few Avro schemas, selected by the flags.
     Avro,
-    /// The text of a schema.
+    /// The text of an Avro schema, contained in the input.
     Schema,
-    /// The texts of two schemas.
+    /// The texts of the reader's and the writer's Avro schema, contained in the input.
     Resolve,
-    /// A frame per value.
+    /// A few Avro schemas. The framing of each value selects one of them.
     Framed,
-    /// One of a few JSON Schemas.
+    /// One of a few JSON Schemas, selected by the flags.
     Json,
-    /// The text of a JSON Schema.
+    /// The text of a JSON Schema, contained in the input.
     JsonSchema,
-    /// One of a few `.proto` files.
+    /// One of a few `.proto` files, selected by the flags.
     Protobuf,
-    /// The text of a `.proto` file, or descriptors.
+    /// The text of a `.proto` file or encoded descriptors, contained in the input.
     ProtobufSchema,
 }
 
-/// Structure of login inputs.
+/// Structure of an input that concerns logins or TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secure {
     /// SASL messages of brokers.
@@ -74,7 +74,7 @@ pub enum Secure {
     Pem,
 }
 
-/// Framings of compressed data.
+/// Codecs and framings of compressed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "names of codecs")]
 pub enum Stream {
@@ -85,23 +85,23 @@ pub enum Stream {
     Zstd,
 }
 
-/// A function that reads untrusted bytes.
+/// A function that reads untrusted bytes, with its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Name of the target and of its corpus folder.
+    /// Name of the target. The folder of its corpus has the same name.
     pub name: &'static str,
-    /// Structure of its inputs.
+    /// Structure of the target's inputs.
     pub input: Input,
-    /// Panics if an invariant is violated.
+    /// The function under test. It panics if an invariant is violated.
     pub run: fn(&[u8]),
-    /// Maximum memory per byte of input, in addition to `constant`.
+    /// Maximum memory use in bytes per byte of input, in addition to `constant`.
     pub memory: usize,
-    /// Memory that is allowed for any input.
+    /// Memory use in bytes that is allowed for any input.
     pub constant: usize,
 }
 
 impl Target {
-    /// Returns the maximum memory for an input of `len` bytes.
+    /// Returns the maximum memory use in bytes for an input of `len` bytes.
     pub fn cap(&self, len: usize) -> usize {
         self.memory * len + self.constant
     }
@@ -119,23 +119,25 @@ const fn values(name: &'static str, what: Values, run: fn(&[u8]), memory: usize,
     Target { name, input: Input::Values(what), run, memory, constant }
 }
 
-/// Memory for codec contexts, blocks and minimum buffers; decompressed data is limited to much less.
+/// Memory for codec contexts, blocks and minimum buffers. Decompressed data is limited to much less.
 const CONSTANT: usize = 1 << 20;
-/// Memory for the text of 64 KiB of the smallest records, twice while it grows.
+/// Memory for the dump of 64 KiB of the smallest records, counted twice because the text is copied while it grows.
 const TEXT: usize = 16 << 20;
-/// Memory for a few rows of up to 64 MiB of columns each (values::input), twice and more while they grow; 100,000
-/// columns.
+/// Memory for a few rows that each need up to 64 MiB of columns (see `values::byte_reader`). It counts at least twice,
+/// because columns are copied while they grow. There may be 100,000 columns.
 const ANY_SCHEMA: usize = 512 << 20;
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    // A message may use 16 times its size (wire::messages::reader), exists twice here, and so does its text.
+    // A message may use 16 times its size (see `wire::messages::reader`). It exists twice here, and so does its debug
+    // text.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
     Target { name: "member", input: Input::Member, run: member::metadata, memory: 48, constant: CONSTANT },
     Target { name: "header", input: Input::Batches(None), run: headers, memory: 4, constant: CONSTANT },
     Target { name: "records", input: Input::Records, run: records, memory: 4, constant: CONSTANT },
-    // Decoded twice: about 110 bytes of columns for a record of seven bytes, and the same again while they grow.
+    // The input is decoded twice. A record of seven bytes needs about 110 bytes of columns, and the same size again
+    // while the columns grow.
     Target { name: "batches", input: Input::Batches(Some(2)), run: partition::decode, memory: 32, constant: CONSTANT },
     Target {
         name: "message_set_v0",
@@ -165,19 +167,20 @@ pub const TARGETS: &[Target] = &[
     secured("jks", Secure::Jks, secure::jks),
     secured("pkcs12", Secure::Pkcs12, secure::pkcs12),
     secured("pem", Secure::Pem, secure::pem),
-    // A byte may be an item of a list that becomes a struct of several columns.
+    // A single byte may be an item of a list, and each item may become a struct of several columns.
     values("avro", Values::Avro, values::avro, 128, CONSTANT),
     values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
     values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
     values("values_frame", Values::Framed, values::framed, 32, CONSTANT),
-    // Two bytes may be an item of a list that becomes a struct of three columns, twice while they grow.
+    // Two bytes may be an item of a list, and each item may become a struct of three columns, whose size counts twice
+    // while they grow.
     values("json", Values::Json, json::json, 256, CONSTANT),
     values("json_schema", Values::JsonSchema, json::schema, 400, ANY_SCHEMA),
     values("protobuf", Values::Protobuf, protobuf::values, 128, CONSTANT),
     values("protobuf_schema", Values::ProtobufSchema, protobuf::schema, 400, ANY_SCHEMA),
 ];
 
-/// Returns the target with this name.
+/// Returns the target with the name `name`.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
@@ -187,7 +190,7 @@ pub fn corpus_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Maximum decompressed size of batches in targets: enough to test decoding, little to allocate.
+/// Maximum decompressed size of batches in targets, in bytes. It is enough to test decoding, but little to allocate.
 pub(crate) const MAX_DECOMPRESSED: usize = 1 << 16;
 
 thread_local! {
@@ -219,7 +222,7 @@ fn messages(input: &[u8]) {
     }
 }
 
-/// Reports a violated invariant.
+/// Reports a violated invariant by panicking.
 #[allow(clippy::panic, reason = "that is how a target fails")]
 pub(crate) fn broken(what: &str) -> ! {
     panic!("{what}")

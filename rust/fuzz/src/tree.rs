@@ -1,5 +1,6 @@
-//! Inputs as trees of their structure. After a mutation of a leaf, the lengths, counts, compressed streams and
-//! checksums around it are recomputed, so that a decoder reaches the mutation; or one of them is mutated itself.
+//! Inputs as trees that represent their structure. After a leaf was mutated, the lengths, counts, compressed streams
+//! and checksums around it are recomputed, so that a decoder reaches the mutation. Lengths, counts, streams and
+//! checksums can also be mutated themselves.
 use std::collections::HashMap;
 
 use samsarrow_wire::compression::{Codec, Compressor};
@@ -8,18 +9,18 @@ use samsarrow_wire::crc::{crc32, crc32c};
 use crate::bytes::{havoc, lz4_header_checksum};
 use crate::random::Random;
 
-/// Encoding of a number.
+/// Encoding of an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// Big-endian, of this many bytes.
+    /// Big-endian with this many bytes.
     Big(usize),
-    /// Little-endian, of this many bytes.
+    /// Little-endian with this many bytes.
     Little(usize),
-    /// A zigzag varint of 64 bits.
+    /// A varint of 64 bits with zigzag encoding.
     Varint,
-    /// A varint of 64 bits.
+    /// A varint of 64 bits without zigzag encoding.
     Unsigned,
-    /// A length of DER (X.690).
+    /// A length in DER (X.690).
     Der,
 }
 
@@ -50,54 +51,54 @@ impl Number {
     }
 }
 
-/// A checksum before or after the bytes that it covers.
+/// Kind of a checksum, which precedes or follows the bytes that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checksum {
     /// Checksum of record batches.
     Crc32c,
-    /// Checksum of messages of v0 and v1.
+    /// Checksum of messages in format v0 and v1.
     Crc32,
-    /// Checksum of an lz4 frame descriptor, which precedes it.
+    /// Checksum after the descriptor of an lz4 frame.
     Lz4,
-    /// The nonstandard lz4 checksum of magic 0.
+    /// Checksum that old Kafka clients wrote for format v0; it wrongly includes the magic number of the lz4 frame.
     Lz4WithMagic,
 }
 
-/// A stream of compressed bytes.
+/// Compression of a list or of contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     Plain,
     Codec(Codec),
-    /// One block without the xerial framing.
+    /// A single snappy block without the xerial framing.
     RawSnappy,
-    /// lz4 as written by clients with magic 0.
+    /// An lz4 frame with the wrong checksum that old Kafka clients wrote for format v0.
     OldLz4,
 }
 
-/// A part of the input.
+/// A part of an input.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Raw(Vec<u8>),
     Int(Number, i64),
     /// Concatenated parts.
     Group(Vec<Node>),
-    /// A length in bytes, and its contents.
+    /// A length in bytes, followed by contents of this length.
     Sized {
         by: Number,
         more: i64,
         lie: Option<i64>,
         body: Vec<Node>,
     },
-    /// A count of items, and the items, compressed or not.
+    /// A number of items, followed by the items, which may be compressed.
     List {
         by: Number,
         lie: Option<i64>,
         packing: Packing,
-        /// Seed of a mutation of the compressed bytes.
+        /// Seed for a mutation of the compressed bytes.
         damage: Option<u64>,
         items: Vec<Node>,
     },
-    /// Compressed contents without a count.
+    /// Compressed contents that are not preceded by a count.
     Packed {
         packing: Packing,
         damage: Option<u64>,
@@ -110,11 +111,11 @@ pub(crate) enum Node {
     },
 }
 
-/// Encodes trees; codecs are reused.
+/// Encodes trees. Compressors are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     compressors: Vec<Compressor>,
-    /// Cached gzip streams, by seed.
+    /// Cached gzip streams, by the seed of their data.
     gzip: HashMap<u64, Vec<u8>>,
 }
 
@@ -187,7 +188,7 @@ impl Writer {
         out.extend_from_slice(&packed);
     }
 
-    /// Returns the gzip stream of data derived from a seed.
+    /// Returns the gzip stream of the data that a seed determines.
     pub(crate) fn gzip(&mut self, seed: u64) -> Vec<u8> {
         if let Some(stream) = self.gzip.get(&seed) {
             return stream.clone();
@@ -203,13 +204,13 @@ impl Writer {
             self.compressors.extend(Compressor::new(codec, None));
         }
         if let Some(compressor) = self.compressors.iter_mut().find(|compressor| compressor.codec() == codec) {
-            // Only running out of memory can fail here, and an empty stream is a valid input.
+            // This only fails if memory runs out. The stream is empty then, which is a valid input.
             let _ = compressor.compress(plain, out);
         }
     }
 }
 
-/// Returns the number of nodes.
+/// Returns the number of nodes in a tree.
 pub(crate) fn count(node: &Node) -> usize {
     1 + children(node).iter().map(count).sum::<usize>()
 }
@@ -249,7 +250,7 @@ fn nth<'a>(node: &'a mut Node, index: &mut usize) -> Option<&'a mut Node> {
 }
 
 fn mutate_node(node: &mut Node, random: &mut Random) {
-    // Half of the mutations of nodes with children are to their own numbers.
+    // If the node has lengths, counts or a compressed stream, half of its mutations change these.
     if random.one_in(2) {
         match node {
             Node::Sized { lie, body, .. } => return *lie = Some(random.edge(body.len() as i64)),
@@ -287,7 +288,7 @@ fn mutate_node(node: &mut Node, random: &mut Random) {
                 0 => drop(nodes.remove(at)),
                 1 => nodes.insert(other, nodes.get(at).cloned().unwrap_or(Node::Raw(Vec::new()))),
                 2 => nodes.swap(at, other),
-                // Nested in itself: a record within a record, a wrapper within a wrapper.
+                // Nest the parts in one of them, such as a record in a record, or a wrapper in a wrapper.
                 3 => {
                     let copy = nodes.clone();
                     if let Some(child) = nodes.get_mut(at) {
@@ -307,7 +308,7 @@ fn mutate_node(node: &mut Node, random: &mut Random) {
     }
 }
 
-/// Returns a random packing; gzip is less frequent, since its encoder is slow.
+/// Returns a random packing. Gzip is less frequent, because its encoder is slow.
 pub(crate) fn packing_of(random: &mut Random) -> Packing {
     match random.below(32) {
         0..=15 => Packing::Plain,
@@ -320,7 +321,7 @@ pub(crate) fn packing_of(random: &mut Random) -> Packing {
     }
 }
 
-/// Returns the attribute bits of a packing.
+/// Returns the bits of a packing in the attributes of a batch.
 pub(crate) fn codec_bits(packing: Packing) -> i64 {
     match packing {
         Packing::Plain => 0,

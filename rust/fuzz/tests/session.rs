@@ -44,7 +44,7 @@ fn short_session() {
     assert!(done > 1000, "only {done} inputs");
 }
 
-/// The mutator is only useful if many of its inputs pass the first checks.
+/// The mutator is only useful if the decoder accepts many of its inputs.
 #[test]
 fn inputs_are_deterministic_and_often_valid() {
     let (mut one, mut other) = (Seeds::default(), Seeds::default());
@@ -75,7 +75,7 @@ fn inputs_are_deterministic_and_often_valid() {
     }
 }
 
-/// Many inputs must have a valid schema, and a valid value.
+/// Many inputs must contain a valid schema and a valid value.
 #[test]
 fn many_schemas_and_values_are_valid() {
     use samsarrow_values::{Decoder, Framing, Options, avro::Schema};
@@ -99,7 +99,7 @@ fn many_schemas_and_values_are_valid() {
     assert!((100..900).contains(&values), "{values}");
 }
 
-/// Tests the checks themselves: a panic, too much memory.
+/// Panics and excessive memory use are detected.
 #[test]
 fn detects_panics_and_excessive_memory() {
     let target = |run| Target { name: "test", input: Input::Records, run, memory: 4, constant: 1 << 20 };
@@ -112,7 +112,7 @@ fn detects_panics_and_excessive_memory() {
     session::run_one(&target(modest), &[0; 100]).unwrap();
 }
 
-/// `cargo fuzz` finds its targets by their files.
+/// Each target must have a file and an entry in the manifest, with which `cargo fuzz` finds it.
 #[test]
 fn cargo_fuzz_has_every_target() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");

@@ -1,4 +1,4 @@
-//! Trees of a partition's bytes: v2 batches, messages of v0 and v1, wrappers.
+//! Trees of a partition's bytes: v2 batches, messages of v0 and v1, and wrappers.
 use crate::random::Random;
 use crate::tree::{Checksum, Node, Number, Packing, codec_bits, packing_of};
 
@@ -11,7 +11,7 @@ fn int(number: Number, value: i64) -> Node {
     Node::Int(number, value)
 }
 
-/// Returns some batches of `magic`, or of all formats mixed.
+/// Returns a few batches of format `magic`, or of random formats if `magic` is `None`.
 pub(super) fn partition(magic: Option<u8>, random: &mut Random) -> Node {
     let mut offset = if random.one_in(8) { random.edge(0) } else { random.below(1000) as i64 };
     let mut nodes = Vec::new();
@@ -63,7 +63,7 @@ fn varint_sized(bytes: Vec<u8>) -> Node {
     Node::Sized { by: Number::Varint, more: 0, lie: None, body: vec![Node::Raw(bytes)] }
 }
 
-/// Returns a bytes field: null, empty, short or longer.
+/// Returns a key, value or header value: null, empty, short or longer.
 fn field(random: &mut Random, sized: fn(Vec<u8>) -> Node, null: Number) -> Node {
     match random.below(8) {
         0 => int(null, -1),
@@ -92,7 +92,7 @@ fn record(index: usize, random: &mut Random) -> Node {
     Node::Sized { by: Number::Varint, more: 0, lie: None, body }
 }
 
-/// Returns the record of a control batch.
+/// Returns the record of a control batch, which marks the end of a transaction.
 fn marker(index: usize, random: &mut Random) -> Node {
     let key = Node::Group(vec![int(I16, 0), int(I16, random.below(3) as i64)]);
     let value = Node::Group(vec![int(I16, 0), int(I32, 7)]);
@@ -108,7 +108,7 @@ fn marker(index: usize, random: &mut Random) -> Node {
     Node::Sized { by: Number::Varint, more: 0, lie: None, body }
 }
 
-/// Returns a count and the records of a batch, without its header.
+/// Returns a record count and the records of a batch, without the batch header.
 pub(super) fn bare_records(random: &mut Random) -> Node {
     let count = if random.one_in(10) { random.below(600) } else { random.below(8) };
     let items = (0..count).map(|i| record(i, random)).collect();
@@ -119,7 +119,7 @@ fn i32_sized(bytes: Vec<u8>) -> Node {
     Node::Sized { by: I32, more: 0, lie: None, body: vec![Node::Raw(bytes)] }
 }
 
-/// Returns single messages, or a wrapper; rarely a wrapper in a wrapper.
+/// Returns single messages or a wrapper. In rare cases the wrapper contains another wrapper.
 fn legacy(magic: u8, offset: i64, count: usize, random: &mut Random) -> Node {
     let packing = match packing_of(random) {
         Packing::Codec(samsarrow_wire::compression::Codec::Zstd) if !random.one_in(4) => Packing::RawSnappy,
@@ -157,7 +157,7 @@ fn framed(magic: u8, offset: i64, attributes: i64, key: Node, value: Node) -> No
     Node::Group(vec![int(I64, offset), Node::Sized { by: I32, more: 0, lie: None, body: vec![checked] }])
 }
 
-/// Returns an index of any kind, and a log that may belong to it.
+/// Returns an index of a random kind, and a log that may match the index.
 pub(super) fn index(random: &mut Random) -> (Node, Node) {
     let width = random.pick(&[8, 12, 34]).unwrap_or(8);
     let entries = (0..random.below(12)).map(|i| {

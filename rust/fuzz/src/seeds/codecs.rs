@@ -1,4 +1,4 @@
-//! Trees of compressed streams, down to the level of their framing.
+//! Trees of compressed streams, including the structure of their frames.
 use samsarrow_wire::compression::Codec;
 
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub(super) fn stream(stream: Stream, writer: &mut Writer, random: &mut Random) -
                 plain = plain.repeat(1 + random.below(60));
             }
             match stream {
-                // The encoder is by far the slowest: new streams are rare.
+                // The gzip encoder is by far the slowest, so new streams are rarely compressed.
                 Stream::Gzip if random.one_in(16) => packed(Packing::Codec(Codec::Gzip), plain),
                 Stream::Gzip => Node::Raw(writer.gzip(random.below(64) as u64)),
                 Stream::Zstd => zstd(&plain, writer),
@@ -32,7 +32,7 @@ fn packed(packing: Packing, plain: Vec<u8>) -> Node {
     Node::Packed { packing, damage: None, items: vec![Node::Raw(plain)] }
 }
 
-/// The header is separate, so that it is mutated more often.
+/// The frame header has nodes of its own, so that it is mutated more often.
 fn zstd(plain: &[u8], writer: &mut Writer) -> Node {
     let mut frame = Vec::new();
     writer.compress(Codec::Zstd, plain, &mut frame);
@@ -54,7 +54,7 @@ fn xerial(plain: &[u8], random: &mut Random) -> Node {
     Node::Group(nodes)
 }
 
-/// Splits a frame of our own encoder into descriptor, blocks and end.
+/// Splits a frame written by our own encoder into descriptor, blocks and end.
 fn lz4(plain: &[u8], writer: &mut Writer, random: &mut Random) -> Node {
     let mut frame = Vec::new();
     writer.compress(Codec::Lz4, plain, &mut frame);
@@ -66,7 +66,7 @@ fn lz4(plain: &[u8], writer: &mut Writer, random: &mut Random) -> Node {
         if length == 0 {
             break;
         }
-        // The top bit (not compressed) is a number added to the length.
+        // The top bit of the length marks an uncompressed block. Here it is a number added to the length.
         let more = i64::from(length & 0x8000_0000);
         blocks.push(Node::Sized { by: Number::Little(4), more, lie: None, body: vec![Node::Raw(block.to_vec())] });
         rest = after;

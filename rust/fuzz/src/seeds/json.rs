@@ -7,7 +7,7 @@ use crate::targets::Values;
 use crate::targets::json::SCHEMAS;
 use crate::tree::{Node, Number};
 
-/// Returns flags and schema, and the tree of the values.
+/// Returns the target's flags and schema, and the tree of the values.
 pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     let flags = random.next() as u8;
     let (mut head, mut schema) = (vec![flags], Value::Null);
@@ -38,7 +38,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
     (head, Node::Group((0..1 + random.below(max)).map(|_| row(random)).collect()))
 }
 
-/// Returns a random schema.
+/// Returns a random JSON Schema with a limited depth.
 fn made(random: &mut Random, depth: usize) -> Value {
     let below = |random: &mut Random| made(random, depth.saturating_sub(1));
     match random.below(if depth == 0 { 7 } else { 12 }) {
@@ -68,7 +68,8 @@ fn raw(text: impl Into<Vec<u8>>, out: &mut Vec<Node>) {
     out.push(Node::Raw(text.into()));
 }
 
-/// Writes a value of the schema as a list of nodes; of a random type if the schema does not specify one.
+/// Appends a JSON value that matches the schema to `out`, as a list of nodes. If the schema does not specify a type, a
+/// random one is used.
 fn value(schema: &Value, root: &Value, depth: usize, random: &mut Random, out: &mut Vec<Node>) {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(to) => root.pointer(to.trim_start_matches('#')).unwrap_or(&Value::Null),

@@ -2,7 +2,7 @@
 use crate::random::Random;
 use crate::tree::{Node, Number, Packing};
 
-/// Returns one of them; `what` is the first byte of the target's input.
+/// Returns one of the three structures, selected by `what`, the first byte of the target's input.
 pub(super) fn metadata(what: u8, random: &mut Random) -> Node {
     let version = Node::Int(Number::Big(2), random.below(6) as i64);
     let topics = list((0..random.below(5)).map(|_| topic(random)).collect());

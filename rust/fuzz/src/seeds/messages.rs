@@ -6,7 +6,7 @@ use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
 use crate::bytes::{havoc, put_number, put_varint};
 use crate::random::Random;
 
-/// Number of samples kept per format: more samples have more shapes, but each is probed once.
+/// Number of samples per message format. More samples cover more shapes, but each of them has to be probed once.
 const SAMPLES: usize = 6;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Messages {
 #[derive(Debug, Clone)]
 struct Sample {
     body: Vec<u8>,
-    /// Positions of the last bytes of lengths and counts.
+    /// Positions of the last bytes of all lengths and counts.
     lengths: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Returns two bytes with the index of the format, and a message or a frame.
+    /// Returns the index of a format in two bytes, followed by a message or a frame.
     pub(super) fn input(&mut self, frame: bool, valid: bool, random: &mut Random) -> Vec<u8> {
         let index = random.below(self.formats.len());
         let Some(format) = self.formats.get(index).copied() else { return Vec::new() };
@@ -62,7 +62,7 @@ impl Messages {
     fn sample(&mut self, index: usize, format: &Format, random: &mut Random) -> Sample {
         let which = random.below(SAMPLES);
         let Some(kept) = self.samples.get_mut(index) else { return Sample { body: Vec::new(), lengths: Vec::new() } };
-        // Filled in order, from separate seeds: the samples must not depend on earlier calls.
+        // Samples are added in order and from separate seeds, so that they do not depend on earlier calls.
         while kept.len() <= which {
             let body = format.sample(kept.len() as u64).map(|body| body.to_vec()).unwrap_or_default();
             let lengths = probe(format, &body);
@@ -72,7 +72,8 @@ impl Messages {
     }
 }
 
-/// Finds lengths by their effect: an increment makes the decoder require missing bytes, or leave some.
+/// Finds lengths and counts in a message by incrementing each byte: if a byte belongs to a length, the decoder fails
+/// because bytes are missing or left over.
 fn probe(format: &Format, body: &[u8]) -> Vec<usize> {
     let of_length = |error: DecodeError| {
         matches!(
@@ -94,7 +95,7 @@ fn probe(format: &Format, body: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Writes a boundary value to the length that ends at `at`.
+/// Overwrites the length that ends at `at` with a boundary value.
 fn lie(body: &mut Vec<u8>, at: usize, random: &mut Random) {
     match random.below(3) {
         0 => put_varint(body, at, random),
@@ -116,7 +117,7 @@ fn header(format: &Format, random: &mut Random, out: &mut Vec<u8>) {
             _ => out.extend_from_slice(b"\0\x02me"),
         }
     }
-    // ApiVersions responses have the oldest header, regardless of the version.
+    // ApiVersions responses have a header of the oldest version, regardless of the version.
     let api_versions = format.response && format.api.name() == "ApiVersions";
     if format.api.is_flexible(format.version) && !api_versions {
         match random.below(4) {

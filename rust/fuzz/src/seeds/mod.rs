@@ -1,4 +1,4 @@
-//! Generator of inputs: valid ones with random contents, and a few mutations.
+//! Generator of inputs. Most inputs are valid structures with random contents and a few mutations.
 mod batches;
 mod codecs;
 mod json;
@@ -14,22 +14,22 @@ use crate::random::Random;
 use crate::targets::{Input, Values};
 use crate::tree::{Node, Writer, mutate};
 
-/// Generates the inputs of all targets; the same seed results in the same input.
+/// Generates the inputs of all targets. The same seed always results in the same input.
 #[derive(Debug, Default)]
 pub struct Seeds {
     writer: Writer,
     messages: messages::Messages,
-    /// Existing inputs per target: the committed corpus and conformance cases.
+    /// Existing inputs with the name of their target: the committed corpus and the conformance cases.
     existing: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Seeds {
-    /// Adds an existing input as a base for mutations.
+    /// Adds an existing input, which some generated inputs are based on.
     pub fn add(&mut self, target: &'static str, input: Vec<u8>) {
         self.existing.push((target, input));
     }
 
-    /// Returns the input with this `seed` for a target.
+    /// Returns the input for a target that this `seed` determines.
     pub fn input(&mut self, target: &'static str, kind: Input, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         if random.one_in(16) && self.existing.iter().any(|(name, _)| *name == target) {
@@ -46,7 +46,7 @@ impl Seeds {
                 out
             }
             Input::Batches(magic) => {
-                // Flags of the target, see there.
+                // The flags of `partition::decode`.
                 let mut out = vec![random.next() as u8];
                 let tree = batches::partition(magic, &mut random);
                 self.write(tree, valid, &mut random, &mut out, |bytes| fix_batches(bytes));
@@ -94,7 +94,7 @@ impl Seeds {
         }
     }
 
-    /// Appends a tree after some mutations, and rarely mutates its bytes.
+    /// Appends the bytes of a tree after some mutations of the tree. In some cases, the bytes are mutated too.
     fn write(
         &mut self,
         mut tree: Node,
@@ -146,7 +146,7 @@ impl Seeds {
     }
 }
 
-/// Longer inputs cost time and find nothing new.
+/// Maximum length of an input in bytes. Longer inputs cost time and find nothing new.
 const MAX_LEN: usize = 64 * 1024;
 
 trait SplitOff {

@@ -1,9 +1,9 @@
-//! Protobuf messages of a few files, and such files.
+//! Protobuf messages for a few `.proto` files, and mutations of these files.
 use crate::random::Random;
 use crate::targets::protobuf::FILES;
 use crate::tree::{Node, Number};
 
-/// Fields of the targets' files: number and wire encoding; a negative encoding is a nested message.
+/// Fields of the targets' `.proto` files: field number and wire type. A negative wire type stands for a nested message.
 const FIELDS: [(i64, i64); 20] = [
     (1, 0),
     (1, -1),
@@ -27,7 +27,7 @@ const FIELDS: [(i64, i64); 20] = [
     (3000, 1),
 ];
 
-/// Returns flags (for `schema` with a file), and the tree of the values.
+/// Returns the target's flags, followed by a file if `schema` is true, and the tree of the values.
 pub(super) fn of(schema: bool, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     let flags = random.next() as u8;
     let mut out = vec![flags];
@@ -85,7 +85,7 @@ fn field(depth: usize, random: &mut Random) -> Node {
     Node::Group(vec![tag(if wire < 0 { 2 } else { wire }), value])
 }
 
-/// Returns a file descriptor with one message of an int64, text, and itself.
+/// Returns a file descriptor with one message, which has an int64 field, a string field and a repeated field.
 fn descriptor() -> Node {
     let text = |number: u8, text: &str| Node::Raw([&[number << 3 | 2, text.len() as u8], text.as_bytes()].concat());
     let sized = |number: u8, body| {

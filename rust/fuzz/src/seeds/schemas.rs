@@ -5,7 +5,7 @@ use crate::random::Random;
 
 const PRIMITIVES: [&str; 8] = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"];
 
-/// Returns a schema with a limited depth.
+/// Returns a random schema with a limited depth.
 pub(super) fn made(random: &mut Random) -> Value {
     let depth = random.below(5);
     Made::default().any(depth, random)
@@ -66,7 +66,7 @@ impl Made {
                 let fields: Vec<_> = (0..count)
                     .map(|at| json!({"name": format!("f{at}"), "type": self.any(depth - 1, random)}))
                     .collect();
-                // Named last: the nested types cannot refer to the record.
+                // The record gets its name last, so its nested types cannot refer to it.
                 json!({"type": "record", "name": self.name(random), "fields": fields})
             }
         }
@@ -99,7 +99,7 @@ fn insert(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Returns another version of the schema: with added and removed fields, and promoted types.
+/// Returns another version of the schema, with added, removed or reordered fields and promoted types.
 pub(super) fn evolved(mut schema: Value, random: &mut Random) -> Value {
     each(&mut schema, &mut |json| {
         if let Some(fields) = json.get_mut("fields").and_then(Value::as_array_mut) {
@@ -134,7 +134,7 @@ pub(super) fn evolved(mut schema: Value, random: &mut Random) -> Value {
     schema
 }
 
-/// Visits all JSON values, outermost first.
+/// Calls `change` for all nested JSON values, outermost first.
 fn each(json: &mut Value, change: &mut impl FnMut(&mut Value)) {
     change(json);
     match json {

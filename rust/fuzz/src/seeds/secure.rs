@@ -3,12 +3,12 @@ use crate::random::Random;
 use crate::targets::{Secure, secure};
 use crate::tree::{Node, Number};
 
-/// A small certificate, its key, and the key encrypted with five iterations.
+/// A small certificate, its private key, and the same key encrypted with five iterations.
 static CERTIFICATE: &[u8] = include_bytes!("certificate.der");
 static KEY: &[u8] = include_bytes!("key.der");
 static ENCRYPTED: &[u8] = include_bytes!("encrypted.der");
 
-/// Returns the flags of the target and the input after them.
+/// Returns the first byte of the target's input, and the rest of the input.
 pub(super) fn of(what: Secure, random: &mut Random) -> (u8, Node) {
     match what {
         Secure::Login => {
@@ -25,7 +25,7 @@ pub(super) fn of(what: Secure, random: &mut Random) -> (u8, Node) {
     }
 }
 
-/// Returns flags: mostly the correct digest, password and key password.
+/// Returns the target's flags. Usually they select the correct digest, password and key password.
 fn flags(random: &mut Random) -> u8 {
     let rarely = |random: &mut Random, flag: u8| if random.one_in(12) { flag } else { 0 };
     (1 ^ rarely(random, 1)) | rarely(random, 2) | rarely(random, 4)
@@ -70,7 +70,7 @@ fn login(what: u8, random: &mut Random) -> Node {
     })
 }
 
-/// Mechanisms, as in the target's flags, and their login modules.
+/// Mechanism indices, as in the first byte of the target's input, with matching login modules.
 const MODULES: &[(u8, &str)] = &[
     (0, "com.sun.security.auth.module.Krb5LoginModule"),
     (1, "org.apache.kafka.common.security.plain.PlainLoginModule"),
@@ -139,7 +139,7 @@ fn list(items: Vec<Node>) -> Node {
     Node::List { by: Number::Big(4), lie: None, packing: crate::tree::Packing::Plain, damage: None, items }
 }
 
-/// Returns a store as written by `JavaKeyStore`, without its digest.
+/// Returns a store as Java's `JavaKeyStore` writes it, without the digest.
 fn jks(random: &mut Random) -> Node {
     let certificate =
         || Node::Group(vec![sized(2, vec![text("X.509")]), sized(4, vec![Node::Raw(CERTIFICATE.to_vec())])]);
@@ -147,7 +147,7 @@ fn jks(random: &mut Random) -> Node {
         let head = |tag| vec![big(4, tag), sized(2, vec![text(format!("a{number}"))]), big(8, 0)];
         let mut nodes = head(if number == 0 { 1 } else { 2 });
         if number == 0 {
-            // The encrypted key, with the object identifier of Sun's key protector; mostly with random contents.
+            // The encrypted key follows the object identifier of Sun's key protector.
             let oid = vec![0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
             let algorithm = der(0x30, vec![der(0x06, vec![Node::Raw(oid)]), der(0x05, vec![])]);
             let protected = der(0x30, vec![algorithm, der(0x04, vec![Node::Raw(protected())])]);
@@ -162,7 +162,7 @@ fn jks(random: &mut Random) -> Node {
     Node::Group(vec![big(4, 0xfeed_feed), big(4, if random.one_in(12) { 1 } else { 2 }), list(entries)])
 }
 
-/// Returns the key as encrypted in JKS, with a salt of zeros.
+/// Returns the private key encrypted as in JKS, with a salt of zeros.
 fn protected() -> Vec<u8> {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     let password: Vec<u8> = secure::SECRET.encode_utf16().flat_map(u16::to_be_bytes).collect();
@@ -184,7 +184,7 @@ fn oid(bytes: &[u8]) -> Node {
     der(0x06, vec![Node::Raw(bytes.to_vec())])
 }
 
-/// Returns the unencrypted safes of a store, which are read if its digest is correct.
+/// Returns the unencrypted safes of a PKCS12 store. The target reads them if it adds the correct digest.
 fn pkcs12(random: &mut Random) -> Node {
     const BAG: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01];
     let bag = |kind: u8, value: Node| der(0x30, vec![oid(&[&BAG[..], &[kind]].concat()), der(0xa0, vec![value])]);
@@ -206,7 +206,8 @@ fn pkcs12(random: &mut Random) -> Node {
     der(0x30, safes)
 }
 
-/// Returns a key encrypted as in PKCS8: by OpenSSL, or by PBES2 with random bytes and any number of iterations.
+/// Returns an encrypted key in PKCS8 format: either one written by OpenSSL, or random bytes with PBES2 parameters and a
+/// random number of iterations.
 fn encrypted(random: &mut Random) -> Node {
     if random.one_in(2) {
         return Node::Raw(ENCRYPTED.to_vec());

@@ -1,4 +1,4 @@
-//! Values of Avro schemas, and framed values.
+//! Values of Avro schemas, and values with framings.
 use std::collections::HashMap;
 
 use samsarrow_values::Framing;
@@ -14,7 +14,7 @@ use crate::targets::Values;
 use crate::targets::values::{FRAMINGS, PLAIN, SCHEMAS, WRITERS};
 use crate::tree::{Node, Number, Packing};
 
-/// Returns flags and schemas, and the tree of the values.
+/// Returns the target's flags and schemas, and the tree of the values.
 pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     if let Values::Protobuf | Values::ProtobufSchema = what {
         return protobuf::of(what == Values::ProtobufSchema, valid, random);
@@ -42,7 +42,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
         }
         Values::Framed | Values::Json | Values::JsonSchema => {
             if random.one_in(2) {
-                // `Auto`, which accepts most framings.
+                // Select `Auto` more often, because it accepts most framings.
                 flags -= flags % FRAMINGS.len() as u8;
             }
             let framing = FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default();
@@ -54,7 +54,8 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
     ([vec![flags], texts].concat(), node)
 }
 
-/// Writes a schema after its length: often different from that of the values, rarely empty.
+/// Writes the length and the text of a schema. Unless `valid` is true, the schema often differs from the schema of the
+/// values, and in rare cases it is not valid JSON.
 fn text(mut schema: Value, valid: bool, random: &mut Random, out: &mut Vec<u8>) {
     if !valid && random.one_in(2) {
         for _ in 0..=random.below(3) {
@@ -84,7 +85,7 @@ fn rows(schema: &Value, max: usize, random: &mut Random) -> Node {
     Node::Group((0..1 + random.below(max)).map(|_| row(random)).collect())
 }
 
-/// Collects the named types.
+/// Collects the named types of a schema.
 fn named<'a>(schema: &'a Value, names: &mut HashMap<&'a str, &'a Value>) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| named(item, names)),
@@ -98,7 +99,7 @@ fn named<'a>(schema: &'a Value, names: &mut HashMap<&'a str, &'a Value>) {
     }
 }
 
-/// Returns a value of the schema as a writer would encode it; empty for an unknown type.
+/// Returns a value of the schema, encoded as by a writer. If the type is unknown, the encoding is empty.
 fn value(schema: &Value, names: &HashMap<&str, &Value>, depth: usize, random: &mut Random) -> Node {
     let int = |value: i64| Node::Int(Number::Varint, value);
     let prefixed = |bytes| Node::Sized { by: Number::Varint, more: 0, lie: None, body: vec![Node::Raw(bytes)] };
@@ -143,7 +144,7 @@ fn value(schema: &Value, names: &HashMap<&str, &Value>, depth: usize, random: &m
     }
 }
 
-/// Returns items in a few blocks, with and without their sizes.
+/// Returns array items or map entries in a few blocks, with and without block sizes.
 fn blocks(random: &mut Random, item: impl Fn(&mut Random) -> Node) -> Node {
     let mut nodes = Vec::new();
     for _ in 0..random.below(3) {
@@ -160,7 +161,7 @@ fn blocks(random: &mut Random, item: impl Fn(&mut Random) -> Node) -> Node {
     Node::Group(nodes)
 }
 
-/// Returns an optional header and a value, with the prefix of the framing or of the primitive type.
+/// Returns an optional header and a value. In most cases the value starts with the prefix of the framing.
 fn framed(framing: Framing, plain: Plain, random: &mut Random) -> Node {
     let number = 1 + random.below(4) as u8;
     let id = || Node::Group(vec![Node::Raw(vec![0]), Node::Int(Number::Big(4), number.into())]);

@@ -1,4 +1,4 @@
-//! Damaged streams of all codecs, and round trips of valid ones.
+//! Decompression of damaged streams of all codecs, and round trips of valid streams.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompres
 use super::{MAX_DECOMPRESSED, broken};
 
 thread_local! {
-    /// Contexts are reused as in a client: the state left by one input affects the next.
+    /// Decompressors are reused as in a client, where the state after one input affects the next.
     static DECOMPRESSORS: RefCell<(Decompressor, Decompressor)> =
         RefCell::new((Decompressor::new(), Decompressor::new().with_legacy_lz4()));
 }
@@ -35,7 +35,7 @@ fn decompress(codec: Codec, input: &[u8]) {
     }
 }
 
-/// Checks that the output can be compressed and decompressed again.
+/// Checks that decompressed data can be compressed and decompressed again.
 fn again(codec: Codec, plain: &[u8]) {
     let mut compressed = Vec::new();
     let Ok(mut compressor) = Compressor::new(codec, None) else { return };

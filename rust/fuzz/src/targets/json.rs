@@ -1,11 +1,11 @@
-//! JSON values, and the schemas that determine their columns.
+//! JSON values, with schemas that determine their columns.
 use samsarrow_values::json::{Inference, Schema};
 use samsarrow_values::{Decoder, Framing, Options};
 
 use super::broken;
 use super::values::{MAX_ROWS, MAX_ROWS_OF_ANY, Row, decode, part, rows};
 
-/// Schemas of target `json`, and the field to project.
+/// Schemas of the target `json`, with the field to select in a projection.
 pub(crate) const SCHEMAS: &[(&str, &str)] = &[
     (
         r##"{"type": "object", "required": ["id"], "definitions": {"user": {"type": "object", "properties":
@@ -33,7 +33,7 @@ pub(crate) const SCHEMAS: &[(&str, &str)] = &[
     (r#"{"type": "string"}"#, ""),
 ];
 
-/// Reads the index of a schema, with flag 128 for one field only; then values.
+/// Input: a byte with the index of a schema, and flag 128 to decode only one field; then the values.
 pub(super) fn json(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, field)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
@@ -45,7 +45,7 @@ pub(super) fn json(input: &[u8]) {
     inferred(&rows);
 }
 
-/// Checks that the inferred schema accepts all values.
+/// Checks that the schema inferred from the values accepts these values.
 fn inferred(rows: &[Row<'_>]) {
     let mut inference = Inference::default();
     let good: Vec<_> = rows.iter().filter(|row| inference.push(row.value).is_ok()).collect();
@@ -61,14 +61,15 @@ fn inferred(rows: &[Row<'_>]) {
     }
 }
 
-/// Returns true for values that no schema accepts: a number beyond the range of a double, or an excessive expansion.
+/// Returns true if the reason applies with any schema: a number beyond the range of double, or excessive expansion or
+/// nesting.
 fn beyond(reason: &str) -> bool {
     ["out of the range of double", "would decode to more than", "nested more than"]
         .iter()
         .any(|known| reason.contains(known))
 }
 
-/// Reads flags, the length of a schema in two bytes, its text, and values.
+/// Input: a byte of flags, the length of a schema in two bytes, its text, and the values.
 pub(super) fn schema(input: &[u8]) {
     let Some((_, mut rest)) = input.split_first() else { return };
     let Some(text) = part(&mut rest) else { return };

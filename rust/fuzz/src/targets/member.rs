@@ -1,4 +1,4 @@
-//! Metadata that consumers exchange: bytes of any member, decoded by the leader of a group.
+//! Metadata that the consumers of a group exchange. The leader of the group decodes bytes sent by any member.
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(super) fn metadata(input: &[u8]) {
     }
 }
 
-/// Checks that a decoded message can be encoded again.
+/// Checks that a decoded structure is the same after encoding and decoding it again.
 fn again<M: PartialEq + Debug>(
     bytes: Bytes,
     read: fn(Bytes) -> Result<M, DecodeError>,

@@ -1,4 +1,4 @@
-//! Bytes of a partition, decoded in several ways that must have the same result.
+//! Bytes of a partition, decoded in several ways that must have equal results.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use samsarrow_wire::batch::{Batch, RawRecord, RecordVisitor, batches, walk};
 
 use super::{MAX_DECOMPRESSED, broken};
 
-/// Flags: 1 verifies checksums, 2 includes control records, 4 skips aborted transactions, 8 decodes in small steps.
+/// Flags: 1 verifies checksums, 2 includes control records, 4 skips aborted transactions, 8 also decodes in small
+/// steps.
 pub(super) fn decode(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);
@@ -38,8 +39,8 @@ pub(super) fn decode(input: &[u8]) {
         let step = DecodeOptions { max_bytes: 1 + usize::from(flags >> 4) * 20, ..options(layout) };
         let (rows, failed) = in_steps(step, &data, aborted().as_mut());
         let (at_once, error) = &binary;
-        // Decreasing offsets are skipped when continuing from an offset; then only progress is checked. Steps may
-        // return some records of a batch before a malformed one.
+        // If offsets decrease, continuing from an offset skips records, so only progress is checked. Steps may return
+        // some records of a batch before a malformed record.
         let same = if error.is_some() { failed && rows >= at_once.num_rows() } else { rows == at_once.num_rows() };
         if !same && ascending(&options(Layout::Binary), &data) {
             broken(&format!("{rows} rows in steps (failed: {failed}), at once {} ({error:?})", at_once.num_rows()));
@@ -47,8 +48,8 @@ pub(super) fn decode(input: &[u8]) {
     }
 }
 
-/// Counts records by headers only: the result must be the number of rows in `decoded`, or more if one of them is
-/// malformed.
+/// Counts records using batch headers only. The result must be the number of rows in `decoded`, or at least this number
+/// if a batch is malformed.
 fn counted(
     options: DecodeOptions,
     data: &Bytes,
@@ -57,7 +58,7 @@ fn counted(
 ) {
     let headers = batches(data.clone()).map_while(Result::ok).map(|batch| batch.header);
     let promised: usize = headers.map(|header| usize::try_from(header.record_count).unwrap_or_default()).sum();
-    // The count of compressed records may be arbitrary, and each row needs memory.
+    // The record counts of compressed batches may be arbitrary, and each row needs memory.
     if promised > data.len() / 4 {
         return;
     }
@@ -73,7 +74,7 @@ fn counted(
     }
 }
 
-/// Returns true if offsets ascend, and are within the ranges of the batch headers.
+/// Returns true if offsets ascend and are within the ranges of the batch headers.
 fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     let mut next = i64::MIN;
     for batch in batches(data.clone()).map_while(Result::ok) {
@@ -84,7 +85,7 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
         let Some(offsets) = rows.column_by_name("offset").map(|column| column.as_primitive::<Int64Type>()) else {
             return false;
         };
-        // A wrapper only has its last offset.
+        // A wrapper's header only contains the last offset.
         let first = if batch.header.is_wrapper() { i64::MIN } else { batch.header.base_offset };
         for offset in offsets.values() {
             if *offset < next.max(first) || *offset > batch.header.last_offset() {
@@ -100,7 +101,8 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     true
 }
 
-/// Returns true if the offsets of a batch with an error ascend up to the error; false if it is compressed.
+/// Returns true if the offsets in a malformed batch ascend up to the invalid record. Returns false for compressed
+/// batches and old formats, which are not parsed.
 fn records_ascend(batch: &Batch) -> bool {
     struct Last(Option<i32>);
     impl RecordVisitor for Last {
@@ -112,13 +114,13 @@ fn records_ascend(batch: &Batch) -> bool {
             std::ops::ControlFlow::Continue(())
         }
     }
-    // `Break` is not an error of the walk.
+    // If the visitor returns `Break`, `walk` does not fail.
     batch.header.codec_id() == 0
         && batch.header.magic == 2
         && walk(&batch.payload(), batch.header.record_count, &mut Last(None)).is_err()
 }
 
-/// Decodes in one call: returns the rows before the first invalid batch, and its error.
+/// Decodes all data in one call. Returns the rows before the first invalid batch, and the error of this batch.
 pub(super) fn at_once(
     options: DecodeOptions,
     data: &Bytes,
@@ -148,7 +150,8 @@ pub(super) fn at_once(
     (batch, error)
 }
 
-/// Decodes a few rows at a time, as a fetcher does. Each step must make progress.
+/// Decodes a few rows at a time, as a fetcher does, and checks that each step makes progress. Returns the number of
+/// rows, and true if an error occurred.
 fn in_steps(options: DecodeOptions, data: &Bytes, mut aborted: Option<&mut AbortedTransactions>) -> (usize, bool) {
     let mut decoder = Decoder::new(options);
     let topic = Arc::from("t");
@@ -171,7 +174,7 @@ fn in_steps(options: DecodeOptions, data: &Bytes, mut aborted: Option<&mut Abort
     }
 }
 
-/// Checks that both layouts have the same values.
+/// Checks that both layouts result in the same values and errors.
 fn assert_same((binary, one): &(RecordBatch, Option<String>), (view, other): &(RecordBatch, Option<String>)) {
     assert_eq!(one, other, "errors of both layouts");
     assert_eq!(binary.num_rows(), view.num_rows());

@@ -1,11 +1,11 @@
-//! Protobuf messages, and the files that declare them.
+//! Protobuf messages, and the `.proto` files that declare them.
 use samsarrow_values::proto::Schema;
 use samsarrow_values::{Decoder, Enums, Framing, Options};
 
 use super::broken;
 use super::values::{MAX_ROWS, MAX_ROWS_OF_ANY, decode, part, rows};
 
-/// Files of target `protobuf`, and the fields to project.
+/// `.proto` files of the target `protobuf`, with the fields to select in a projection.
 pub(crate) const FILES: &[(&str, &[&str])] = &[
     (
         r#"syntax = "proto3"; message M { int64 a = 1; string b = 2; double c = 3; optional bytes d = 4; E e = 5; bool f = 6;
@@ -30,8 +30,8 @@ pub(crate) const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Reads the index of a file, with flags 32 for frames (of Apicurio with 16), 64 for enums as dictionaries and 128 for
-/// a projection; then values.
+/// Input: a byte with the index of a file and flags, then the values. Flags: 32 for values with a framing (Apicurio's
+/// if 16 is set), 64 for enums as dictionaries, 128 for a projection.
 pub(super) fn values(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, some)) = FILES.get(usize::from(flags & 15) % FILES.len()) else { return };
@@ -44,7 +44,8 @@ pub(super) fn values(input: &[u8]) {
     decode(make, &rows(&mut rest, MAX_ROWS));
 }
 
-/// Reads flags, with 1 for descriptors; the length of a file in two bytes, the file, and values.
+/// Input: a byte of flags, the length of a file in two bytes, the file, and the values. With flag 1 the file contains
+/// descriptors; the other flags are those of [`values`].
 pub(super) fn schema(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(file) = part(&mut rest) else { return };

@@ -1,4 +1,4 @@
-//! SASL messages of brokers, `sasl.jaas.config` entries, and key stores.
+//! SASL messages sent by brokers, `sasl.jaas.config` entries, and key stores.
 use aws_lc_rs::{digest, hmac};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::fuzz;
@@ -6,15 +6,15 @@ use samsarrow_client::security::redact;
 
 use super::broken;
 
-/// Password of all stores and entries; an error message that contains it is a bug.
+/// Password of all key stores and JAAS entries. An error message that contains it is a bug.
 pub(crate) const SECRET: &str = "canary-9q";
-/// Nonce of the client, which the broker must repeat.
+/// Nonce of the client, with which the broker's nonce must start.
 pub(crate) const NONCE: &str = "nonce";
-/// The valid signature, also as text.
+/// The expected signature of the broker, and the message that contains it.
 const SIGNATURE: &[u8] = &[7; 32];
 pub(crate) const SIGNED: &str = "v=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
-/// Reads the type of the message, then a text or token.
+/// Input: a byte with the kind of the message, then the message.
 pub(super) fn login(input: &[u8]) {
     let Some((&what, bytes)) = input.split_first() else { return };
     let text = String::from_utf8_lossy(bytes);
@@ -42,7 +42,7 @@ pub(super) fn login(input: &[u8]) {
 
 const MECHANISMS: [&str; 6] = ["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"];
 
-/// Reads the index of a mechanism, then a JAAS entry.
+/// Input: a byte with the index of a mechanism, then a JAAS entry.
 pub(super) fn jaas(input: &[u8]) {
     let Some((&flags, text)) = input.split_first() else { return };
     let mechanism = MECHANISMS.get(usize::from(flags) % MECHANISMS.len()).copied().unwrap_or_default();
@@ -54,13 +54,13 @@ pub(super) fn jaas(input: &[u8]) {
         ("sasl.jaas.config", text),
     ];
     let pairs = options.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
-    // Valid values that are not secrets may be shown, such as user names.
+    // Error messages may contain values that are not secrets, such as user names.
     if let Err(error) = Options::parse(ClientKind::Producer, pairs) {
         assert!(!error.to_string().contains(SECRET), "a secret shows: {error}");
     }
 }
 
-/// Flags: 1 appends the correct digest, 2 omits the password, 4 uses a different key password.
+/// Flags: 1 appends the correct digest, 2 omits the password, 4 uses another key password.
 pub(super) fn jks(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     let mut bytes = bytes.to_vec();
@@ -74,7 +74,8 @@ pub(super) fn jks(input: &[u8]) {
     open(&bytes, flags);
 }
 
-/// Flags: 1 wraps the safes in a store with the correct digest, the others are those of [`jks`].
+/// Flags: 1 wraps the input, which then contains safes, in a store with the correct digest. The other flags are those
+/// of [`jks`].
 pub(super) fn pkcs12(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     match flags & 1 {
@@ -83,7 +84,7 @@ pub(super) fn pkcs12(input: &[u8]) {
     }
 }
 
-/// Flags of [`jks`], without the digest.
+/// Flags as in [`jks`], except for the digest.
 pub(super) fn pem(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     open(bytes, flags);
@@ -93,7 +94,7 @@ fn open(bytes: &[u8], flags: u8) {
     let password = (flags & 2 == 0).then_some(SECRET);
     let key_password = if flags & 4 == 0 { SECRET } else { "another" };
     match fuzz::store(bytes, password, Some(key_password)) {
-        // Base64 and DER of keys may be re-encoded, but not much longer.
+        // Keys may be converted between Base64 and DER, but the result is not much longer.
         Ok((key, certificates)) if key + certificates > 2 * bytes.len() + 4096 => {
             broken(&format!("{key} bytes of a key, {certificates} of certificates from {} bytes", bytes.len()));
         }
@@ -102,7 +103,7 @@ fn open(bytes: &[u8], flags: u8) {
     }
 }
 
-/// Encodes a password as in Java and PKCS12.
+/// Encodes a password in UTF-16, as Java and PKCS12 do before hashing it.
 fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_be_bytes).collect()
 }

@@ -1,4 +1,4 @@
-//! Files of brokers with arbitrary contents.
+//! Files of a broker's log with arbitrary contents.
 use bytes::Bytes;
 use samsarrow_arrow::segment::{SegmentOptions, SegmentReader, Step};
 use samsarrow_arrow::{DecodeOptions, Layout};
@@ -13,7 +13,8 @@ fn limits() -> Limits {
     Limits { max_bytes: MAX_DECOMPRESSED, ..Limits::default() }
 }
 
-/// Flags: 1 verifies checksums, 2 includes control records, 4 is the layout, 8 limits rows, 16 limits bytes.
+/// Flags: 1 verifies checksums, 2 includes control records, 4 selects views, 8 limits the rows of a batch, 16 its
+/// bytes.
 pub(super) fn read(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);
@@ -40,7 +41,7 @@ pub(super) fn read(input: &[u8]) {
             Ok(Step::Batch(batch)) => rows += batch.num_rows(),
             Ok(Step::More) => {}
             Ok(Step::End) => break,
-            // The step after an error must be the end.
+            // After an error, the next step must return the end.
             Err(_) if failed => broken("a second error"),
             Err(_) => failed = true,
         }
@@ -55,7 +56,7 @@ pub(super) fn read(input: &[u8]) {
     }
 }
 
-/// Flags: 1 is JSON, 2 prints records, 4 prints data, 8 limits the bytes.
+/// Flags: 1 selects JSON, 2 dumps records, 4 dumps keys and values, 8 limits the bytes to read, 16 sets a base offset.
 pub(super) fn dump(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let options = LogDumpOptions {
@@ -74,7 +75,7 @@ fn format(flags: u8) -> Format {
     if flags & 1 == 0 { Format::Text } else { Format::Json }
 }
 
-/// Dumps to the end, which must be reached.
+/// Runs a dump until its end, which must be reached after a limited number of steps.
 fn write_down(dump: &mut dyn Dump, len: usize) {
     let (mut out, mut steps) = (String::new(), 0);
     while dump.step(&mut out) {
@@ -88,7 +89,8 @@ fn write_down(dump: &mut dyn Dump, len: usize) {
     assert!(dump.findings().problems.len() <= dump.findings().problem_count);
 }
 
-/// Flags: 1 is JSON, 2 only verifies, 12 is the kind, 16 is without a log.
+/// Flags: 1 selects JSON, 2 only verifies, 4 and 8 select the kind of index, 16 omits the log, 32 uses a large base
+/// offset.
 pub(super) fn index(input: &[u8]) {
     let Some((&[flags, l0, l1], rest)) = input.split_first_chunk::<3>() else { return };
     let len = usize::from(u16::from_be_bytes([l0, l1])).min(rest.len());

@@ -1,4 +1,4 @@
-//! Values in Avro and in Kafka's primitive formats, their schemas, and framings.
+//! Values in Avro and in the formats of Kafka's primitive serializers, with their schemas and framings.
 use arrow_array::{Array, ArrayRef};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::primitive_serdes::Plain;
@@ -6,7 +6,7 @@ use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, SchemaId, Val
 
 use super::broken;
 
-/// Schemas of target `avro`, and the fields to project.
+/// Schemas of the target `avro`, with the fields to select in a projection.
 pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
     (
         r#"{"type": "record", "name": "Event", "namespace": "n.s", "fields": [
@@ -52,11 +52,13 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
     (r#"["null", "string"]"#, &[]),
 ];
 
-/// Maximum number of values per input; values of arbitrary schemas may expand a lot.
+/// Maximum number of values per input. For arbitrary schemas it is lower, because their values may expand to large
+/// columns.
 pub(super) const MAX_ROWS: usize = 64;
 pub(super) const MAX_ROWS_OF_ANY: usize = 3;
 
-/// Reads the index of a schema, with flags 64 for enums as dictionaries and 128 for a projection; then values.
+/// Input: a byte with the index of a schema and flags, then the values. Flags: 64 for enums as dictionaries, 128 for a
+/// projection.
 pub(super) fn avro(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, some)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
@@ -67,7 +69,7 @@ pub(super) fn avro(input: &[u8]) {
     decode(make, &rows(&mut rest, MAX_ROWS));
 }
 
-/// Reads flags, the length of a schema in two bytes, its text, and values.
+/// Input: a byte of flags, the length of a schema in two bytes, its text, and the values.
 pub(super) fn schema(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(schema) = part(&mut rest).and_then(parsed) else { return };
@@ -77,7 +79,7 @@ pub(super) fn schema(input: &[u8]) {
     }
 }
 
-/// Reads flags, the texts of the reader's and the writer's schema, and values.
+/// Input: a byte of flags, the reader's schema, the writer's schema (both with their length), and the values.
 pub(super) fn resolve(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(reader) = part(&mut rest).and_then(parsed) else { return };
@@ -96,10 +98,10 @@ pub(crate) const FRAMINGS: [Framing; 6] =
     [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare, Framing::Header];
 pub(crate) const PLAIN: [Plain; 8] =
     [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
-/// Writer schemas of framed values: with ids from 1 on, and GUIDs that repeat this number.
+/// Writer schemas of framed values. Schema ids are 1, 2 and 3; a GUID consists of 16 bytes with the same number.
 pub(crate) const WRITERS: [&str; 3] = ["bytes", "string", "long"];
 
-/// Reads the framing and the primitive type from one byte, then values with their headers.
+/// Input: a byte that determines framing and primitive type, then values, each with an optional header.
 pub(super) fn framed(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let mut rows = Vec::new();
@@ -146,11 +148,12 @@ fn bare(flags: u8) -> Options {
     Options { framing: Framing::Bare, enums, fields: None, recursion: 2 }
 }
 
-/// Parses a schema, and checks that its canonical form is equivalent.
+/// Parses a schema, and checks that its canonical form describes the same schema.
 fn parsed(text: &[u8]) -> Option<Schema> {
     let schema = Schema::parse(&String::from_utf8_lossy(text)).ok()?;
     let canonical = schema.canonical();
-    // A name without a namespace, inside of a type with one, is written as if it had the same namespace.
+    // A name without a namespace, within a type that has one, looks in the canonical form as if it had the same
+    // namespace.
     if names_of_both_kinds(&canonical) {
         return Some(schema);
     }
@@ -162,7 +165,7 @@ fn parsed(text: &[u8]) -> Option<Schema> {
     Some(schema)
 }
 
-/// Returns true if some types have namespaces, and others do not.
+/// Returns true if some named types have a namespace and others have none.
 fn names_of_both_kinds(canonical: &str) -> bool {
     fn walk(json: &serde_json::Value, seen: &mut [bool; 2]) {
         match json {
@@ -185,7 +188,7 @@ fn names_of_both_kinds(canonical: &str) -> bool {
     seen == [true; 2]
 }
 
-/// Reads bytes after their length in two bytes; fewer at the end of the input.
+/// Reads a length in two bytes, and as many bytes; fewer if the input ends before.
 pub(super) fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, after) = rest.split_first_chunk::<2>()?;
     let (bytes, after) = after.split_at(usize::from(u16::from_be_bytes(*len)).min(after.len()));
@@ -193,7 +196,7 @@ pub(super) fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// Reads bytes like `part`; null for the length −1.
+/// Reads bytes like `part`, but the length -1 stands for null.
 fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     match rest.split_first_chunk::<2>() {
         Some(([0xff, 0xff], after)) => {
@@ -218,7 +221,7 @@ pub(super) fn rows<'a>(rest: &mut &'a [u8], max_rows: usize) -> Vec<Row<'a>> {
     rows
 }
 
-/// Checks that each value results in one row, which does not depend on the other values.
+/// Checks that each value results in one row, and that the row does not depend on the other values.
 pub(super) fn decode(make: impl Fn() -> Decoder, rows: &[Row<'_>]) {
     let mut decoder = make();
     let bad: Vec<_> = rows.iter().map(|row| push(&mut decoder, row)).collect();
