@@ -1,4 +1,4 @@
-//! Decoding of Avro values into Arrow, compared with arrow-avro. Results are checked.
+//! Decoding of Avro values into Arrow, compared with arrow-avro. The results of both are checked.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -26,7 +26,7 @@ const EVENT: &str = r#"{"type": "record", "name": "Event", "fields": [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["click", "view", "purchase"]}}]}"#;
 
-/// Older version of the event: without `note`, in another field order.
+/// Older version of the event schema: without `note`, and with the fields in another order.
 const EARLIER: &str = r#"{"type": "record", "name": "Event", "fields": [
     {"name": "user", "type": "string"},
     {"name": "id", "type": "int"},
@@ -41,7 +41,7 @@ fn text(value: &str, out: &mut Vec<u8>) {
     out.extend(value.as_bytes());
 }
 
-/// Encoded values, concatenated as in a batch.
+/// Encoded values, concatenated as in a batch, with their ends.
 struct Values {
     data: Vec<u8>,
     ends: Vec<usize>,
@@ -121,13 +121,14 @@ fn decode_by_peer(decoder: &mut arrow_avro::reader::Decoder, values: &Values) ->
 fn check(ours: &ArrayRef, theirs: &RecordBatch) {
     let ours = ours.as_struct();
     assert_eq!((ours.len(), ours.num_columns()), (theirs.num_rows(), 8));
-    // arrow-avro has another name for the time zone of timestamps, and dictionaries for enums.
+    // arrow-avro uses another name for the time zone of timestamps, and dictionaries for enums.
     for at in 0..6 {
         assert_eq!(ours.column(at).to_data(), theirs.column(at).to_data(), "column {at}");
     }
 }
 
-/// Prints nanoseconds per record of the best of many rounds, which other load on the machine cannot improve.
+/// Prints the nanoseconds per record of the fastest of many rounds, since other load on the machine can only slow
+/// rounds down.
 fn best(rounds: &mut [(&str, &mut dyn FnMut())]) {
     let mut best = vec![f64::MAX; rounds.len()];
     for _ in 0..600 {

@@ -1,5 +1,5 @@
-//! Encoding of Arrow columns into Avro values, compared with arrow-avro. Results are checked: they are decoded, and
-//! equal the peer's.
+//! Encoding of Arrow columns into Avro values, compared with arrow-avro. The results are checked: they can be decoded,
+//! and they equal those of arrow-avro.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const EVENT: &str = r#"{"type": "record", "name": "Event", "fields": [
 
 const KINDS: [&str; 3] = ["click", "view", "purchase"];
 
-/// Returns events with `kind` as text or as a dictionary of all symbols, which arrow-avro requires.
+/// Returns events. The column `kind` is text, or a dictionary of all symbols, which arrow-avro requires.
 fn events(dictionary: bool) -> RecordBatch {
     let rows = || 0..ROWS as i64;
     let kinds = StringArray::from(KINDS.to_vec());
@@ -110,7 +110,7 @@ fn main() {
             drop(black_box(peer.flush()));
         }),
     ];
-    // The best of many rounds, which other load on the machine cannot improve.
+    // Take the fastest of many rounds, since other load on the machine can only slow rounds down.
     let mut best = [f64::MAX; 3];
     for _ in 0..600 {
         for ((_, round), best) in rounds.iter_mut().zip(&mut best) {

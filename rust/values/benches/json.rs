@@ -1,4 +1,4 @@
-//! Decoding of JSON values into Arrow, compared with arrow-json. Results are checked.
+//! Decoding of JSON values into Arrow, compared with arrow-json. The results of both are checked.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use samsarrow_values::{Decoder, Framing, Options, json};
 
 const ROWS: usize = 8192;
 
-/// Layout of the members of an event.
+/// Formatting of an event, and order of its members.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
-    /// In the order of the schema, without spaces.
+    /// Members in the order of the schema, without spaces.
     Plain,
     /// As Python's `json` writes them.
     Spaced,
@@ -26,7 +26,7 @@ enum Style {
     Turned,
 }
 
-/// Encoded values, concatenated as in a batch.
+/// Encoded values, concatenated as in a batch, with their ends.
 struct Values {
     data: String,
     ends: Vec<usize>,
@@ -102,7 +102,7 @@ fn peer() -> arrow_json::reader::Decoder {
     builder.build_decoder().expect("a decoder")
 }
 
-/// Decodes all values in one call, the fastest way for arrow-json.
+/// Decodes all values in one call, which is the fastest way for arrow-json.
 fn decode_by_peer(decoder: &mut arrow_json::reader::Decoder, values: &Values) -> RecordBatch {
     assert_eq!(decoder.decode(values.data.as_bytes()).expect("good values"), values.data.len());
     decoder.flush().expect("columns").expect("rows")
@@ -116,7 +116,8 @@ fn check(ours: &ArrayRef, theirs: &RecordBatch) {
     }
 }
 
-/// Prints nanoseconds per record of the best of many rounds, which other load on the machine cannot improve.
+/// Prints the nanoseconds per record of the fastest of many rounds, since other load on the machine can only slow
+/// rounds down.
 fn best(rounds: &mut [(&str, &mut dyn FnMut())]) {
     let mut best = vec![f64::MAX; rounds.len()];
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! Decoding of Protobuf values into Arrow. Results are checked.
+//! Decoding of Protobuf values into Arrow. The results are checked.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -20,7 +20,7 @@ const EVENT: &str = r#"syntax = "proto3";
     message Nested { int64 id = 1; google.protobuf.Timestamp at = 2; repeated Item items = 3; map<string, int64> tags = 4;
         message Item { string sku = 1; int32 count = 2; } }"#;
 
-/// Encoded values, concatenated as in a batch.
+/// Encoded values, concatenated as in a batch, with their ends.
 struct Values {
     data: Vec<u8>,
     ends: Vec<usize>,
@@ -72,7 +72,7 @@ fn event(row: usize, out: &mut Vec<u8>) {
     number(0x40, row % 3, out);
 }
 
-/// Writes an event with `id` twice, which has to be merged before it is decoded.
+/// Writes an event that contains `id` twice, so that the decoder has to merge it first.
 fn twice(row: usize, out: &mut Vec<u8>) {
     event(row, out);
     number(0x08, row as u64 * 31 + 100_000, out);
@@ -126,7 +126,8 @@ fn check_nested(got: &ArrayRef) {
     assert_eq!(got.column(1).as_primitive::<TimestampMicrosecondType>().value(9) % 1_000_000, 2);
 }
 
-/// Prints nanoseconds per record of the best of many rounds, which other load on the machine cannot improve.
+/// Prints the nanoseconds per record of the fastest of many rounds, since other load on the machine can only slow
+/// rounds down.
 fn best(rounds: &mut [(&str, &mut dyn FnMut())]) {
     let mut best = vec![f64::MAX; rounds.len()];
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! Arrow types and columns of Avro types.
+//! Arrow types and column builders for Avro types.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::avro::schema::{Kind, Logical, Members, Node, Record, member_names, me
 use crate::builders::{Bytes, Columns, Count, Fixed, List, Shape, Slot, Values, add};
 use crate::error::SchemaError;
 
-/// Arrow type of enums.
+/// Selects the Arrow type of enums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enums {
     /// `string`.
@@ -23,7 +23,7 @@ pub enum Enums {
 /// Maximum precision of a 128-bit decimal.
 pub(crate) const NARROW_DIGITS: u8 = 38;
 
-/// Returns the Arrow type of a schema, and appends its columns to `columns`.
+/// Returns the type and slot of the column for an Avro type, and appends the column builders to `columns`.
 pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<Shape, SchemaError> {
     let (data_type, slot) = match (&node.kind, node.logical) {
         (Kind::Null | Kind::Again(_) | Kind::Deeper(..), _) => {
@@ -40,7 +40,7 @@ pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<
             (DataType::Interval(IntervalUnit::MonthDayNano), Slot::Interval(at))
         }
         (Kind::Fixed(_, size), None) => {
-            // The parser has checked that the size fits.
+            // The cast is lossless, because the parser has checked the size.
             (DataType::FixedSizeBinary(*size as i32), Slot::Fixed(add(&mut columns.fixed, Fixed::new(*size))))
         }
         (Kind::Bytes, _) => (DataType::Binary, bytes(columns)),
@@ -76,7 +76,7 @@ pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<
     Ok(Shape { data_type, slot })
 }
 
-/// Returns true if a column of this type may have nulls.
+/// Returns true if the column of an Avro type may have nulls.
 pub(crate) fn nullable(node: &Node) -> bool {
     match &node.kind {
         Kind::Null | Kind::Deeper(..) => true,
@@ -132,7 +132,7 @@ fn record(record: &Record, enums: Enums, columns: &mut Columns) -> Result<(DataT
     Ok((DataType::Struct(fields.into()), Slot::Struct(at, shapes.into())))
 }
 
-/// Builds a struct of the union's members, one of which is set.
+/// Builds a struct with one column for each member of the union. In each row, at most one member is not null.
 fn union(members: &[&Arc<Node>], enums: Enums, columns: &mut Columns) -> Result<(DataType, Slot), SchemaError> {
     let mut shapes = Vec::new();
     let mut fields: Vec<FieldRef> = Vec::new();

@@ -1,4 +1,4 @@
-//! Parsing Canonical Form of a schema, and its fingerprint.
+//! Parsing Canonical Form of a schema, and the fingerprint computed from this form.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::schema::{Kind, Node};
 
-/// Writes the canonical form of a schema; repeated named types are written as a name.
+/// Writes the canonical form of a schema. If a named type occurs again, only its name is written.
 pub(super) fn write(node: &Node, seen: &mut HashSet<Arc<str>>, out: &mut String) {
     if let Some(name) = node.name()
         && !seen.insert(Arc::clone(&name.full))
@@ -75,7 +75,7 @@ fn quote(text: &str, out: &mut String) {
 /// CRC-64-AVRO of the empty input.
 const EMPTY: u64 = 0xc15d_213a_a4d7_a795;
 
-/// Computes CRC-64-AVRO bit by bit, since it is needed only once per schema.
+/// Computes CRC-64-AVRO bit by bit, which is fast enough because it is needed only once per schema.
 pub(super) fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(EMPTY, |print, byte| {
         let mut row = (print ^ u64::from(byte)) & 0xff;
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn fingerprints_match_the_specification() {
-        // From share/test/data/schema-tests.txt of Apache Avro.
+        // Test cases from share/test/data/schema-tests.txt of Apache Avro.
         for (text, print) in [
             ("\"null\"", 7195948357588979594),
             ("{\"type\":\"boolean\"}", -6970731678124411036),

@@ -1,4 +1,4 @@
-//! Execution of a decoding plan over the bytes of one value.
+//! Execution of a decoding plan on the bytes of one value.
 
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use samsarrow_wire::ShortBytes;
@@ -10,9 +10,10 @@ use crate::error::{Reason, Step};
 use crate::framing::hyphened;
 
 impl Op {
-    /// Decodes a value and appends it. On error the caller truncates the columns to the previous row.
+    /// Decodes a value and appends it to the columns. After an error, the caller truncates the columns to the previous
+    /// row.
     ///
-    /// The recursion is as deep as the schema, whatever the value is.
+    /// The depth of the recursion is limited by the schema and does not depend on the value.
     pub(crate) fn run<'a>(&self, mut input: ByteReader<'a>, columns: &mut Columns) -> Step<ByteReader<'a>> {
         self.step(&mut input, columns)?;
         Ok(input)
@@ -115,7 +116,7 @@ impl Op {
             Op::Default(of) => drop(of.1.run(ByteReader::new(&of.0), columns)?),
             Op::Deeper(depth) => return Err(Reason::Deeper(*depth).into()),
             Op::Never(why) => return Err(Reason::Other((**why).into()).into()),
-            // All others are handled by `step`.
+            // The other types are handled by `step`.
             _ => return self.run(input, columns),
         }
         Ok(input)
@@ -157,7 +158,7 @@ fn map(to: usize, of: &Entries, input: &mut ByteReader<'_>, columns: &mut Column
     Ok(())
 }
 
-/// Decodes items block by block; returns their number.
+/// Decodes the items of a list or the entries of a map, block by block, and returns their number.
 #[inline]
 fn blocks(
     to: usize,
@@ -189,7 +190,7 @@ fn sized<'a>(input: &mut ByteReader<'a>, size: Option<usize>) -> Step<&'a [u8]> 
     }
 }
 
-/// Sign-extends a big-endian number to `N` bytes; returns `None` if it is empty or does not fit.
+/// Sign-extends a big-endian number to `N` bytes. Returns `None` if the number is empty or does not fit.
 pub(crate) fn extended<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     let sign = if *bytes.first()? >= 0x80 { 0xff } else { 0 };
     let mut out = [sign; N];

@@ -1,4 +1,4 @@
-//! Defaults encoded as Avro values, so that the decoder can read them.
+//! Default values, encoded in Avro so that the decoder can read them.
 
 use samsarrow_wire::varint::put_varlong;
 use serde_json::Value;
@@ -8,14 +8,15 @@ use super::recursion::Named;
 use super::schema::{Kind, Node};
 use crate::error::SchemaError;
 
-/// Encodes a default as a writer would have; `named` has the recursive types.
+/// Encodes a default value as a writer would have encoded it. `named` contains the recursive types.
 pub(super) fn encoded(node: &Node, json: &Value, named: &Named, path: &str) -> Result<Vec<u8>, SchemaError> {
     let mut out = Vec::new();
     write(node, json, &Names { named, left: MAX_DEPTH }, path, &mut out)?;
     Ok(out)
 }
 
-/// Named types, and the remaining number of references to follow: a default may refer to itself.
+/// Recursive types, and the number of references that may still be followed. It is limited, because a default may refer
+/// to itself.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     named: &'a Named,
@@ -79,8 +80,8 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
                 _ => return Err(incompatible(node, json, path)),
             }
         }
-        // A default has the type of the first branch or, since Avro 1.12, of any branch. A string is tried as a number
-        // last: Java reads "NaN" as the string of `["double", "string"]`.
+        // A default has the type of the first branch or, since Avro 1.12, of any branch. For a string, branches of
+        // numbers are tried last, because Java reads "NaN" as the string of `["double", "string"]`.
         (Kind::Union(branches), _) => {
             let is_last = |branch: &Node| json.is_string() && matches!(branch.kind, Kind::Float | Kind::Double);
             let (last, first): (Vec<_>, Vec<_>) = branches.iter().enumerate().partition(|(_, branch)| is_last(branch));
@@ -103,13 +104,13 @@ fn incompatible(node: &Node, json: &Value, path: &str) -> SchemaError {
     SchemaError::new(path, format!("the default {json} is no {}", node.described()))
 }
 
-/// Returns an integer, also if it is written as 1.0 or 1e3.
+/// Returns an integer, which may also be written as 1.0 or 1e3.
 fn whole(json: &Value) -> Option<i64> {
     let exact = |value: &f64| value.fract() == 0.0 && value.abs() <= (1_i64 << 53) as f64;
     json.as_i64().or_else(|| json.as_f64().filter(exact).map(|value| value as i64))
 }
 
-/// Returns a number, or one of the special values that JSON cannot express.
+/// Returns a number. Strings stand for the special values that JSON numbers cannot express.
 fn float(json: &Value) -> Option<f64> {
     match json.as_str() {
         Some("NaN") => Some(f64::NAN),
@@ -119,7 +120,7 @@ fn float(json: &Value) -> Option<f64> {
     }
 }
 
-/// Decodes bytes, which a default writes as characters U+0000 to U+00FF.
+/// Converts the default of a bytes or fixed type: each character from U+0000 to U+00FF stands for a byte.
 fn latin(text: &str, path: &str) -> Result<Vec<u8>, SchemaError> {
     let byte = |c: char| u8::try_from(u32::from(c));
     text.chars().map(byte).collect::<Result<_, _>>().map_err(|_| {

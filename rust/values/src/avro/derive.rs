@@ -7,15 +7,16 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use super::parse::join;
 use crate::error::SchemaError;
 
-/// Metadata key of the extension type.
+/// Metadata key of the Arrow extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
-/// Returns the JSON text of the schema for columns of this type; it is the same every time. `name` is the full name of
-/// the record. Nested records and fixed types are named after their fields, in the namespace of the enclosing type. A
-/// nullable column becomes a union of null, which is the default, and its type.
+/// Returns the JSON text of an Avro schema for columns of an Arrow type. The same type always results in the same text.
+/// `name` is the full name of the record. Nested records and fixed types are named after their fields, in the namespace
+/// of the enclosing type. The type of a nullable column becomes a union of null and the column's Avro type, with null
+/// as default.
 ///
 /// # Errors
-/// A column has no Avro type, or a name that Avro does not allow; the error names it.
+/// Fails if a column has no Avro type, or a name that Avro does not allow. The error contains the column.
 pub fn derive(data_type: &DataType, name: &str) -> Result<String, SchemaError> {
     if name.is_empty() || name.split('.').any(|part| !is_name(part)) {
         return Err(SchemaError::new("", format!("{name:?} is no name of a record: {RULE}")));
@@ -31,7 +32,7 @@ fn is_name(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Returns the schema of non-null values; `name` is used by named types.
+/// Returns the Avro schema of the non-null values of a type. If the schema is a named type, it gets the name `name`.
 fn of(data_type: &DataType, name: &str, path: &str) -> Result<String, SchemaError> {
     let plain = |kind: &str| format!("\"{kind}\"");
     let logical = |kind: &str, logical: &str| format!(r#"{{"type":"{kind}","logicalType":"{logical}"}}"#);

@@ -1,4 +1,4 @@
-//! Logical types. One that does not match its underlying type is ignored, as the specification requires.
+//! Logical types. As the specification requires, a logical type that does not match its underlying type is ignored.
 
 use arrow_schema::TimeUnit;
 use serde_json::{Map, Value};
@@ -50,9 +50,9 @@ fn decimal(kind: &Kind, object: &Map<String, Value>, path: &str) -> Result<Optio
     Ok(Some(Logical::Decimal { precision: precision as u8, scale: scale as i8 }))
 }
 
-/// Returns the maximum number of decimal digits whose values all fit into `bytes` bytes.
+/// Returns the number of decimal digits for which all numbers fit into `bytes` bytes.
 fn digits(bytes: usize) -> u64 {
     let bits = (bytes as u64).saturating_mul(8).saturating_sub(1);
-    // log10(2), exact enough for a size of 2 GiB.
+    // The precision of a double is sufficient for sizes up to 2 GiB.
     (bits as f64 * std::f64::consts::LOG10_2).floor() as u64
 }

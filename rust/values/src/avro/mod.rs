@@ -1,4 +1,4 @@
-//! Avro according to specification 1.12.
+//! Avro according to version 1.12 of the specification.
 
 mod canonical;
 pub(crate) mod decode;

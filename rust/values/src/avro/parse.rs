@@ -1,4 +1,4 @@
-//! Parsing of a schema's JSON text.
+//! Parser of Avro schemas.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use super::recursion::Named;
 use super::schema::{Enum, Field, Kind, Name, Node, Record, short};
 use crate::error::SchemaError;
 
-/// Maximum length of a schema in bytes.
+/// Maximum length of a schema's text in bytes.
 const MAX_TEXT: usize = 16 << 20;
-/// Maximum number of types. Each use of a named type counts, since each is a column.
+/// Maximum number of types in a schema. Each use of a named type counts, because each use has columns of its own.
 pub(super) const MAX_TYPES: usize = 100_000;
 /// Maximum depth of nested types.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// Parses a schema that may refer to types of the schemas in `references`; each of these may refer to those before it.
+/// Parses a schema that may refer to types of the schemas in `references`. Each reference may itself refer to the
+/// references before it.
 pub(super) fn parse(text: &str, references: &[String]) -> Result<(Arc<Node>, Named), SchemaError> {
     let mut parser = Parser::default();
     for other in references {
@@ -36,7 +37,7 @@ fn read(text: &str) -> Result<Value, SchemaError> {
             format!("the schema has {} bytes, and at most {MAX_TEXT} may be", text.len()),
         ));
     }
-    // The bare name of a primitive type is a schema too; registries return it without quotation marks.
+    // The name of a primitive type is also a schema. Registries return it without quotation marks.
     if primitive(text.trim()).is_some() {
         return Ok(Value::String(text.trim().to_owned()));
     }
@@ -45,7 +46,7 @@ fn read(text: &str) -> Result<Value, SchemaError> {
 
 #[derive(Debug, Default)]
 struct Parser {
-    /// Types by full name; `None` while a type is being parsed.
+    /// Types by full name; `None` for an enclosing type that is still being parsed.
     named: HashMap<Arc<str>, Option<Arc<Node>>>,
     /// Names of types that refer to themselves.
     again: HashSet<Arc<str>>,
@@ -177,8 +178,8 @@ impl Parser {
                 return Err(SchemaError::new(&at, "a record has two fields of this name"));
             }
             let Some(of) = field.get("type") else { return Err(SchemaError::new(&at, "a field has no type")) };
-            // As in `{"name": "a", "type": "array", "items": "int"}`, which Avro never allowed but some writers
-            // produce.
+            // Such as `{"name": "a", "type": "array", "items": "int"}`, which Avro has never allowed, but which some
+            // writers produce.
             let loose = matches!(of.as_str(), Some("array" | "map" | "record" | "enum" | "fixed"));
             let node = self.node(if loose { field } else { of }, namespace, &at)?;
             let aliases = texts(field.get("aliases"));
@@ -188,12 +189,12 @@ impl Parser {
     }
 }
 
-/// Returns the path of a field below `path`.
+/// Returns the path of the field `name` below `path`.
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Checks the limits of a node.
+/// Checks that a type does not exceed the limits of nesting and size.
 pub(super) fn checked(node: Node, path: &str) -> Result<Arc<Node>, SchemaError> {
     if node.types > MAX_TYPES {
         return Err(SchemaError::new(path, format!("the schema has more than {MAX_TYPES} types")));
@@ -220,7 +221,7 @@ fn primitive(name: &str) -> Option<Kind> {
 
 fn full_name(name: &str, namespace: &str) -> Box<str> {
     match name.strip_prefix('.') {
-        // All leading dots are removed: a name that kept one would change when the canonical form is parsed.
+        // All leading dots are removed. If one remained, the name would change when the canonical form is parsed.
         Some(bare) => bare.trim_start_matches('.').into(),
         None if name.contains('.') || namespace.is_empty() => name.into(),
         None => format!("{namespace}.{name}").into(),

@@ -1,4 +1,4 @@
-//! Decoding plan of a value, step by step.
+//! Decoding plan of a value, consisting of one operation for each part.
 
 use std::sync::Arc;
 
@@ -8,15 +8,16 @@ use samsarrow_wire::ShortBytes;
 use super::skip::Skip;
 use crate::builders::Shape;
 
-/// Plan that converts values of one schema into rows of another. Numbers are indexes among the columns of a kind.
+/// Plan that converts values of one schema into rows of another. The numbers in operations are indexes of columns in
+/// the vectors of [`Columns`](crate::builders::Columns).
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Op,
-    /// True if the whole value is of type bytes, which Confluent's serializers write without a length.
+    /// True if the value as a whole is of type bytes. Confluent's serializers write such values without a length.
     pub(crate) raw: bool,
 }
 
-/// One step: reads a value as the writer wrote it, and appends what the reader's schema requires.
+/// One operation: reads a value as the writer has written it, and appends it as the reader's schema requires.
 #[derive(Debug)]
 pub(crate) enum Op {
     Null(usize),
@@ -31,40 +32,40 @@ pub(crate) enum Op {
     Float(usize),
     FloatToDouble(usize),
     Double(usize),
-    /// Time in a finer unit, with the factor.
+    /// A time that is converted to a finer unit, with the factor.
     Finer(usize, i64),
     Time(Box<Time>),
     Bytes(usize),
     Text(usize),
     Fixed(usize, usize),
-    /// 16 bytes, read as the text of a UUID.
+    /// 16 bytes that become the text of a UUID.
     Uuid(usize),
     Duration(usize),
     Decimal(Box<Decimal<i128>>),
     WideDecimal(Box<Decimal<i256>>),
-    /// Enum as text, or as the numbers of the reader's symbols.
+    /// Enum that becomes text. For a symbol that the reader does not have, the error contains its name.
     Symbols(usize, Box<[Result<Symbol, Box<str>>]>),
     Keys(usize, Box<[Result<i32, Box<str>>]>),
     List(usize, Box<Items>),
     Map(usize, Box<Entries>),
     Record(usize, Box<[Field]>),
-    /// Union of null and one type, with the index of null.
+    /// Union of null and one other type, with the index of null.
     Nullable(i64, Box<(Shape, Op)>),
     Union(Box<[Op]>),
-    /// Union value that belongs to one member; all others are null.
+    /// Value of one member of a union, whose other members become null.
     Member(usize, Box<(Op, Box<[Shape]>)>),
-    /// Appends null without reading.
+    /// Appends a null without reading anything.
     PushNull(Box<Shape>),
-    /// Appends the reader's default without reading.
+    /// Appends the reader's default, without reading from the value.
     Default(Box<(Box<[u8]>, Op)>),
     Skip(Skip),
-    /// Value nested deeper than this number of levels, which is an error.
+    /// Value that is nested deeper than this number of levels, which is an error.
     Deeper(usize),
-    /// Value that the reader's schema cannot represent, with the reason.
+    /// Value that the reader's schema cannot represent, which is an error with this reason.
     Never(Arc<str>),
 }
 
-/// Text of a symbol, padded with zeros so that a fixed-size copy needs no call (see `ShortBytes`).
+/// Text of a symbol, padded with zeros. A copy of fixed size then needs no function call (see `ShortBytes`).
 #[derive(Debug)]
 pub(crate) struct Symbol {
     padded: Box<[u8]>,
@@ -88,7 +89,7 @@ impl Symbol {
     }
 }
 
-/// Field of the writer's record, or one that only the reader has.
+/// Field of the writer's record, or field that only the reader has.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) name: Arc<str>,
@@ -108,20 +109,20 @@ pub(crate) struct Entries {
     pub(crate) bound: Bound,
 }
 
-/// Time of day: a number in the writer's unit below `end`, converted to the reader's unit.
+/// Time of day: an integer below `end` in the writer's unit, which is converted to the reader's unit.
 #[derive(Debug)]
 pub(crate) struct Time {
-    /// True if the writer's number is an `int`.
+    /// True if the writer's type is `int`, false if it is `long`.
     pub(crate) of_int: bool,
-    /// True if the column has 32 bits, false if it has 64.
+    /// True if the column has 32-bit integers, false for 64 bits.
     pub(crate) int: bool,
     pub(crate) to: usize,
-    /// Number of the reader's units in one of the writer's.
+    /// Number of the reader's units in one of the writer's units.
     pub(crate) factor: i64,
     pub(crate) end: i64,
 }
 
-/// Minimum encoded size of an item, and its size in columns.
+/// Minimum size of an encoded item in bytes, and its size in the columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) min: usize,
@@ -131,15 +132,16 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct Decimal<T> {
     pub(crate) to: usize,
-    /// Size of a fixed; `None` if the bytes have a length prefix.
+    /// Size of the fixed; `None` for bytes, which have a length prefix.
     pub(crate) size: Option<usize>,
     pub(crate) precision: u8,
-    /// First number with too many digits.
+    /// The smallest number with too many digits.
     pub(crate) beyond: T,
 }
 
 impl Op {
-    /// Returns why some values cannot be read, if so: a branch or a symbol has no counterpart in the reader's schema.
+    /// If some values cannot be read because a branch or symbol has no counterpart in the reader's schema, returns the
+    /// reason.
     pub(crate) fn missing_counterpart(&self) -> Option<String> {
         let gone = |symbol: &str| format!("the reader's enum has no symbol {symbol}, and no default");
         match self {
@@ -157,7 +159,7 @@ impl Op {
         }
     }
 
-    /// Returns the column bytes of a value, without those copied from it.
+    /// Returns the size in columns of a value, in bytes. Bytes that are copied from the value are not counted.
     pub(crate) fn growth(&self) -> u64 {
         match self {
             Op::Null(_) | Op::Boolean(_) | Op::Skip(_) | Op::Never(_) => 1,
@@ -177,7 +179,7 @@ impl Op {
     }
 }
 
-/// Returns the column bytes of a null.
+/// Returns the size in columns of a null, in bytes.
 pub(crate) fn shape_growth(shape: &Shape) -> u64 {
     use crate::builders::Slot;
     match &shape.slot {

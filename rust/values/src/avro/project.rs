@@ -1,4 +1,4 @@
-//! Projection of a schema to some of its fields.
+//! Projection of a schema: only selected fields are decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::schema::{Field, Kind, Members, Node, Record, members};
 use crate::error::SchemaError;
 use crate::path;
 
-/// Selected field names and the selection below each; an empty selection selects everything.
+/// Names of the selected fields, with the selection within each field. An empty selection selects everything.
 #[derive(Debug, Default)]
 pub(crate) struct Projection<'a>(BTreeMap<Cow<'a, str>, Projection<'a>>);
 
@@ -30,13 +30,13 @@ impl<'a> Projection<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the selection below a field, if it is selected.
+    /// Returns the selection within a field; `None` if the field is not selected.
     pub(crate) fn below(&self, name: &str) -> Option<&Self> {
         self.0.get(name)
     }
 
     fn add(&mut self, mut names: std::vec::IntoIter<Cow<'a, str>>) {
-        // The whole field, even if paths name parts of it too.
+        // The path selects the whole field, even if other paths select only parts of the field.
         let Some(name) = names.next() else { return self.0.clear() };
         let known = self.0.contains_key(&name);
         let below = self.0.entry(name).or_default();
@@ -54,7 +54,7 @@ fn prune(node: &Arc<Node>, projection: &Projection<'_>, named: &Named, path: &st
     if projection.is_all() {
         return Ok(Arc::clone(node));
     }
-    // Recursive types are expanded as deep as the paths lead.
+    // Expand a recursive type as deep as the paths require.
     if let Kind::Again(name) = &node.kind
         && let Some(definition) = named.get(&name.full)
     {

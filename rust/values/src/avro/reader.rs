@@ -1,4 +1,4 @@
-//! Decoding of values of several writers into rows of one schema.
+//! Decoder of values from several writers into rows of one schema.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,13 @@ pub(crate) struct Reader {
     schema: Schema,
     pub(crate) framing: Framing,
     plans: Vec<Result<Plan, SchemaError>>,
-    /// Indexes into `plans`.
+    /// Index into `plans` for each known id.
     known: BTreeMap<SchemaId, usize>,
     last: Option<(SchemaId, usize)>,
-    /// Confluent prefix of the last value, and the index of its plan: most values have the same prefix.
+    /// Confluent prefix of the last value, and the index of its plan. Most values have the same prefix as the one
+    /// before.
     last_prefix: Option<([u8; 5], usize)>,
-    /// Scratch buffer for raw bytes with a length prefix.
+    /// Scratch buffer, in which raw bytes get a length prefix.
     prefixed: Vec<u8>,
 }
 
@@ -32,12 +33,12 @@ impl Reader {
         Reader { schema, framing, plans, known, last: None, last_prefix: None, prefixed: Vec::new() }
     }
 
-    /// Adds the writer's schema of an id; `shape` is that of the reader's schema.
+    /// Adds the writer's schema for an id. `shape` describes the columns of the reader's schema.
     pub(crate) fn add_writer(&mut self, id: SchemaId, writer: &Schema, shape: &Shape) {
         self.add(id, resolve::plan(writer, &self.schema, shape));
     }
 
-    /// Adds the plan of an id, or the reason why its values cannot be read.
+    /// Adds the plan for an id, or the reason why values with this id cannot be read.
     pub(crate) fn add(&mut self, id: SchemaId, plan: Result<Plan, SchemaError>) {
         self.known.insert(id, self.plans.len());
         self.plans.push(plan);
@@ -48,7 +49,7 @@ impl Reader {
         self.plans.get(*self.known.get(&id)?)?.as_ref().err()
     }
 
-    /// Returns why some values of an id cannot be read, such as those of one branch.
+    /// Returns the reason why some values with an id cannot be read, such as the values of one branch.
     pub(crate) fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
         self.plans.get(*self.known.get(&id)?)?.as_ref().ok()?.root.missing_counterpart()
     }
@@ -110,7 +111,7 @@ fn decode_value(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
     if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
 }
 
-/// Decodes raw bytes without a length prefix.
+/// Decodes bytes that have no length prefix.
 fn decode_raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
     prefixed.clear();
     put_varlong(prefixed, payload.len() as i64);

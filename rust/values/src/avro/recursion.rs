@@ -12,7 +12,7 @@ use crate::error::SchemaError;
 /// Recursive types of a schema, by full name.
 pub(crate) type Named = BTreeMap<Arc<str>, Arc<Node>>;
 
-/// Expands recursive types to a depth; deeper values have no columns.
+/// Expands recursive types to a depth of `times` levels. Values below this depth have no columns.
 pub(super) fn unrolled(root: &Arc<Node>, named: &Named, times: usize) -> Result<Arc<Node>, SchemaError> {
     Unrolling { named, times, types: 0, level: 0 }.node(root, times, "")
 }
@@ -69,19 +69,19 @@ impl Unrolling<'_> {
     }
 }
 
-/// Recursive types of the writer's schema.
+/// Recursive types of the writer's schema, with the state of a resolution.
 #[derive(Debug)]
 pub(super) struct Definitions<'a> {
     named: &'a Named,
     places: BTreeMap<&'a str, usize>,
-    /// Skip plan of each type.
+    /// Plan for skipping a value of each type.
     steps: OnceCell<Arc<[Skip]>>,
-    /// Recursive types of the reader's schema, for defaults.
+    /// Recursive types of the reader's schema, which defaults may need.
     pub(super) of_reader: &'a Named,
     attempts: Cell<usize>,
 }
 
-/// Maximum number of records compared by their fields. Each union within a record multiplies them.
+/// Maximum number of pairs of records whose fields are compared. Unions within a record multiply this number.
 const MAX_ATTEMPTS: usize = 100_000;
 
 impl<'a> Definitions<'a> {
@@ -90,13 +90,13 @@ impl<'a> Definitions<'a> {
         Definitions { named, places, steps: OnceCell::new(), of_reader, attempts: Cell::new(0) }
     }
 
-    /// Counts a record that is compared with another one by its fields.
+    /// Counts a pair of records whose fields are compared. Returns an error if there are too many pairs.
     pub(super) fn attempt(&self, path: &str) -> Result<(), SchemaError> {
         self.attempts.set(self.attempts.get().saturating_add(1));
         self.attempts_left().map_err(|error| SchemaError::new(path, error.text))
     }
 
-    /// Returns an error if the limit of compared records is exceeded.
+    /// Returns an error if too many pairs of records were compared.
     pub(super) fn attempts_left(&self) -> Result<(), SchemaError> {
         if self.attempts.get() <= MAX_ATTEMPTS {
             return Ok(());

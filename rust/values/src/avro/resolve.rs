@@ -1,4 +1,4 @@
-//! Schema resolution: a plan from the writer's and the reader's schema, or the mismatch.
+//! Schema resolution: creates a plan from the writer's and the reader's schema, or reports why they do not match.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,19 @@ use super::skip::Skip;
 use crate::builders::{Shape, Slot};
 use crate::error::SchemaError;
 
-/// Returns the plan for values of `writer` as rows of `reader`, whose columns are `shape`.
+/// Returns the plan that decodes values of `writer` into rows of `reader`, whose columns are described by `shape`.
 pub(crate) fn plan(writer: &Schema, reader: &Schema, shape: &Shape) -> Result<Plan, SchemaError> {
     let defs = Definitions::new(&writer.named, &reader.named);
     let root = resolve(&writer.root, &reader.root, shape, &defs, "");
-    // Checked first, since an exceeded limit within a union's branch would look like a mismatch of the branch.
+    // Check this first. If the limit was exceeded within a branch of a union, the error looks like a mismatch of this
+    // branch.
     defs.attempts_left()?;
     let root = root?;
     Ok(Plan { root, raw: matches!(writer.root.kind, Kind::Bytes) })
 }
 
-/// Resolves two types. The recursion is as deep as the reader's type, which is expanded.
+/// Resolves the writer's type and the reader's type. The depth of the recursion is limited by the reader's type, whose
+/// recursive types are already expanded.
 fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
     match (&w.kind, &r.kind) {
         (Kind::Again(name), _) => match defs.get(&name.full) {
@@ -36,7 +38,7 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
         (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
         (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
         (Kind::Record(of), Kind::Deeper(into, depth)) if into.stands_for(&of.name) => Ok(Op::Deeper(*depth)),
-        // A default has the reader's own type, whose expansion may end here.
+        // The value is a default, whose type is the reader's own type. Its expansion may end here.
         (Kind::Deeper(of, _), Kind::Deeper(into, depth)) if into.full == of.full => Ok(Op::Deeper(*depth)),
         (Kind::Array(w), Kind::Array(r)) => match &shape.slot {
             Slot::List(to, items) => {
@@ -130,8 +132,8 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Returns the number of the reader's units in one of the writer's. Bytes do not tell what a number means, so a change
-/// of meaning or a loss of digits is an error.
+/// Returns the number of the reader's units in one of the writer's units. The encoded number does not contain its unit,
+/// so a different meaning or a loss of digits is an error.
 fn unit_scale(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
     use Logical::{Decimal, LocalTimestamp, Timestamp};
     let (Some(of), Some(into)) = (w.logical, r.logical) else { return Ok(1) };
@@ -165,7 +167,8 @@ fn decimal(r: &Node, size: Option<usize>, slot: &Slot, path: &str) -> Result<Op,
     }
 }
 
-/// Maps each of the writer's symbols to the reader's, or to its name if the reader has none.
+/// Maps each of the writer's symbols to the reader's symbol or default. If there is neither, maps it to its name, for
+/// the error message.
 fn symbols<T>(of: &Enum, into: &Enum, make: impl Fn(usize, &str) -> T) -> Box<[Result<T, Box<str>>]> {
     let places: HashMap<&str, usize> = into.symbols.iter().enumerate().map(|(at, symbol)| (&**symbol, at)).collect();
     let place = |symbol: &str| {
@@ -218,7 +221,7 @@ fn record(
     Ok(Op::Record(to, steps.into()))
 }
 
-/// Builds one step that skips consecutive fields.
+/// Builds one operation that skips consecutive fields.
 fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Option<Field> {
     let name = match &**fields {
         [] => return None,
@@ -229,10 +232,10 @@ fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Opti
     Some(Field { name, op })
 }
 
-/// Assignment of the writer's fields to the reader's.
+/// Assignment of the writer's fields to the reader's fields.
 struct Sources {
     by_writer: HashMap<usize, usize>,
-    /// Reader's fields that the writer has.
+    /// Indexes of the reader's fields that the writer has.
     read: std::collections::HashSet<usize>,
 }
 
@@ -248,7 +251,7 @@ fn sources(w: &Record, r: &Record) -> Sources {
             sources.read.insert(target);
         }
     };
-    // Names come first: an alias must not claim a field that has another field's name.
+    // Assign fields with equal names first, so that an alias cannot take a field that has the name of another field.
     for (target, field) in r.fields.iter().enumerate() {
         take(target, &field.name);
     }
@@ -306,9 +309,9 @@ fn reader_union(
     }
 }
 
-/// Returns the member of the reader's union that values of a writer's type are read as, in the order of Java's
-/// `firstMatchingBranch`: the same type and full name, an alias, the same name in another namespace, a record of any
-/// name with matching fields, and last a type that the writer's is promoted to.
+/// Returns the member of the reader's union that values of the writer's type become. The order is that of Java's
+/// `firstMatchingBranch`: the same type and full name, an alias, the same name in another namespace, a record with
+/// another name and matching fields, and at last a type that the writer's type can be promoted to.
 fn member(
     w: &Node,
     members: &[&Arc<Node>],
@@ -322,17 +325,18 @@ fn member(
     };
     let fits: Vec<Fit> = members.iter().map(|r| fit(w, r)).collect();
     let all = |wanted: Fit| fits.iter().enumerate().filter(move |(_, fit)| **fit == wanted).map(|(at, _)| at);
-    // A matching full name decides, even if the type cannot be read.
+    // If the full name matches, this member is used, even if its type cannot be read.
     if let Some(at) = all(Fit::Same).next().or_else(|| all(Fit::Alias).next()) {
         return branch(at);
     }
     let mut first = None;
-    // Java takes the last record of the same short name with matching fields, and the first one of another name.
+    // Like Java, take the last record with the same short name and matching fields. Among records with other names,
+    // take the first one with matching fields.
     for at in all(Fit::Short).collect::<Vec<_>>().into_iter().rev().chain(all(Fit::Structure)) {
         defs.attempt(path)?;
         match branch(at) {
             Ok(found) => return Ok(found),
-            // For records of other names the error is the mismatch of names.
+            // For records with other names, the mismatch of the names is reported instead of this error.
             Err(error) if fits.get(at) == Some(&Fit::Short) => first = first.or(Some(error)),
             Err(_) => (),
         }
@@ -350,7 +354,7 @@ fn member(
     }))
 }
 
-/// Resolves the selected member; a record may have another name.
+/// Resolves the writer's type and the selected member. Records may have different names.
 fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
     match (&w.kind, &r.kind, &shape.slot) {
         (Kind::Record(of), Kind::Record(into), Slot::Struct(to, shapes)) => record(of, into, *to, shapes, defs, path),
@@ -358,22 +362,23 @@ fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &
     }
 }
 
-/// Match of a writer's type with a member of the reader's union, closest first.
+/// Degree to which a writer's type matches a member of the reader's union, closest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// Same type, and same full name of named types.
+    /// The same type and, for named types, the same full name.
     Same,
-    /// The reader's type has the writer's full name as an alias.
+    /// The writer's full name is an alias of the reader's type.
     Alias,
-    /// Same name, or an alias, in another namespace.
+    /// The same name in another namespace, or an alias with the same name in another namespace.
     Short,
-    /// Record of another name.
+    /// A record with another name.
     Structure,
     Promoted,
     None,
 }
 
-/// Returns the match of a writer's type with a member, without comparing the contents of records, lists and maps.
+/// Returns the degree to which a writer's type matches a member. The contents of records, lists and maps are not
+/// compared.
 fn fit(w: &Node, r: &Node) -> Fit {
     use Kind::{Bytes, Double, Fixed, Float, Int, Long, Record, String};
     match (&w.kind, &r.kind) {

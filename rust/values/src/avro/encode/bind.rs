@@ -1,4 +1,5 @@
-//! Binding of a schema to the columns to encode: a source for each part of a value, or the mismatch.
+//! Binding of an Avro schema to the columns to encode: finds the column for each part of a value, or reports why they
+//! do not match.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::avro::schema::{Kind, Node, Record};
 use crate::error::SchemaError;
 use crate::layout::{self, Blobs, Ranges};
 
-/// Binds a column to the type of a node.
+/// Binds a column to an Avro type. If the type is not nullable, a null in the column is an error.
 pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     let nulls = nulls_of(array);
     match (&node.kind, nulls) {
@@ -27,15 +28,15 @@ pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) 
     }
 }
 
-/// Returns the null rows of a column, those of dictionary values included; `None` if no row is null.
+/// Returns the validity of a column's rows, including nulls among the values of a dictionary; `None` if no row is null.
 pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
     array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Binds a column whose null rows are never encoded.
+/// Binds a column to an Avro type. The source must not be used for null rows.
 ///
-/// A recursive type is followed as deep as the column is: at the depth where `decode_values` stopped, the column has
-/// the type null.
+/// A recursive type is followed as deep as the column is nested. At the depth at which `decode_values` stopped, the
+/// type of the column is null.
 pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = valid(node, dictionary.values(), named, path)?;
@@ -72,7 +73,7 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -
             }
             None => Err(unfit(node, array, path)),
         },
-        // All rows of the column are null, which `source` and unions check first, so no value is encoded.
+        // All rows of the column are null. `source` and unions check for nulls first, so the source is never read.
         Kind::Again(_) if *array.data_type() == DataType::Null => Ok(Source::Nothing),
         Kind::Again(name) => match named.get(&name.full) {
             Some(definition) => valid(definition, array, named, path),

@@ -1,4 +1,4 @@
-//! Columns of scalar types.
+//! Sources for columns of scalar types.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -51,13 +51,13 @@ pub(super) fn leaf(node: &Node, array: &dyn Array, path: &str) -> Result<Source,
     found.ok_or_else(|| unfit(node, array, path))
 }
 
-/// Returns true if the schema is that of the type, not only one that its values can be converted to.
+/// Returns true if decoding the Avro type results in exactly this Arrow type, so that no conversion is necessary.
 pub(super) fn same(node: &Node, data_type: &DataType) -> bool {
     let shape = arrow_types::shape(node, Enums::Strings, &mut Columns::default());
     !matches!(node.kind, Kind::Enum(_)) && shape.is_ok_and(|shape| shape.data_type == *plainly(data_type))
 }
 
-/// Returns a type without its layout.
+/// Returns the Arrow type without its layout: dictionaries, large types and views become the plain type.
 fn plainly(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => plainly(values),
@@ -67,7 +67,7 @@ fn plainly(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Looks up the symbol numbers of dictionary values once, instead of for every row.
+/// For a dictionary of enum symbols, looks up the number of each dictionary value once, instead of in every row.
 pub(super) fn numbered(values: Source, count: usize) -> Source {
     let Source::Symbols(of) = &values else { return values };
     let number = |row| of.0.get(row).ok().and_then(|symbol| of.1.number(symbol)).unwrap_or(-1);
@@ -104,7 +104,7 @@ fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> ScalarBuffer<T::Native> {
     array.as_primitive::<T>().values().clone()
 }
 
-/// Converts numbers to a wider type without loss.
+/// Converts numbers to a wider type, without loss.
 fn wider<T: ArrowPrimitiveType, U: ArrowNativeType + From<T::Native>>(array: &dyn Array) -> ScalarBuffer<U> {
     array.as_primitive::<T>().values().iter().map(|&value| U::from(value)).collect()
 }
@@ -124,7 +124,7 @@ fn long(array: &dyn Array) -> Option<Source> {
     Some(match array.data_type() {
         DataType::Int64 => Source::Long(values::<Int64Type>(array)),
         DataType::UInt32 => Source::Long(wider::<UInt32Type, i64>(array)),
-        // An int has the same encoding as the long of the same value.
+        // An int has the same encoding as the long with the same value.
         _ => return int(array),
     })
 }
@@ -230,7 +230,7 @@ fn interval(array: &dyn Array) -> Option<Source> {
     }
 }
 
-/// The length of variable-length bytes is checked for each row.
+/// Binds a binary column to a fixed. If the column has a variable length, the length is checked in each row.
 fn fixed(size: usize, array: &dyn Array) -> Option<Source> {
     match array.data_type() {
         DataType::FixedSizeBinary(own) if usize::try_from(*own) != Ok(size) => None,

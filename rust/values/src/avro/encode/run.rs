@@ -10,7 +10,7 @@ use crate::framing::{hyphened, unhyphened};
 use crate::layout::{Ranges, beyond, range};
 
 impl Source {
-    /// Encodes a row. On error the caller truncates the output.
+    /// Encodes a row. After an error, the caller truncates the output.
     ///
     /// The recursion is as deep as the schema.
     pub(crate) fn run(&self, row: usize, out: &mut Vec<u8>) -> Step {
@@ -91,14 +91,14 @@ impl Source {
             Source::Map(of) => map(of, row, out)?,
             Source::Members(of) => members(of, row, out)?,
             Source::Boolean(_) => return Err(beyond()),
-            // All others are handled by `step`.
+            // The other types are handled by `step`.
             _ => return self.run(row, out),
         }
         Ok(())
     }
 }
 
-/// Encodes bytes or a text without the length prefix.
+/// Encodes bytes or text without the length prefix.
 pub(crate) fn unprefixed(source: &Source, row: usize, out: &mut Vec<u8>) -> Step {
     let start = out.len();
     source.run(row, out)?;
@@ -115,7 +115,7 @@ pub(crate) fn at<T: Copy>(values: &[T], row: usize) -> Step<T> {
     }
 }
 
-/// Writes a zig-zag varint; most have one or two bytes.
+/// Writes a zig-zag varint. Most have one or two bytes.
 #[inline(always)]
 fn put_long(out: &mut Vec<u8>, value: i64) {
     let raw = (value << 1 ^ value >> 63) as u64;
@@ -161,7 +161,7 @@ fn within<T: PartialOrd + ArrowNativeType>(value: T, negative: T, of: &Decimal<T
     }
 }
 
-/// Writes a big-endian number in the fewest bytes that hold it, or in the size of a fixed.
+/// Writes a big-endian number in as few bytes as possible or, for a fixed, in `size` bytes.
 fn decimal(bytes: &[u8], size: Option<usize>, out: &mut Vec<u8>) {
     let sign = if bytes.first().is_some_and(|byte| *byte >= 0x80) { 0xff } else { 0 };
     let mut kept = bytes;
@@ -173,7 +173,7 @@ fn decimal(bytes: &[u8], size: Option<usize>, out: &mut Vec<u8>) {
     }
     match size {
         None => prefixed(kept, out),
-        // The precision of the type is small enough for the size.
+        // The number always fits, because the precision of the type is small enough for the size.
         Some(size) => {
             out.extend(std::iter::repeat_n(sign, size.saturating_sub(kept.len())));
             out.extend_from_slice(kept);
@@ -233,7 +233,7 @@ fn members(of: &Members, row: usize, out: &mut Vec<u8>) -> Step {
             of.run(row, out).map_err(|fault| fault.within(name))
         }
         (Some(one), Some(other), _) => Err(Reason::Members(one.name.clone(), other.name.clone()).into()),
-        // Some libraries have no null structs, only structs whose fields are all null.
+        // Some libraries cannot write a null struct, only a struct whose fields are all null. It counts as null, too.
         (None, _, Some(null)) => {
             put_long(out, *null);
             Ok(())

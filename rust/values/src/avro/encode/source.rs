@@ -1,4 +1,4 @@
-//! Data sources of the parts of a value.
+//! Sources from which the parts of a value are encoded.
 
 use crate::layout::{Blobs, Ranges};
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use arrow_buffer::{
 
 use super::symbols::Symbols;
 
-/// Column of a type, and the encoding of its rows. It holds the column's buffers.
+/// The column or columns that a part of a value is encoded from, and their encoding. A source holds the buffers of the
+/// columns.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Null, which has no bytes.
+    /// Null, which is encoded in no bytes.
     Nothing,
-    /// The same bytes in every row.
+    /// The same encoded bytes in every row.
     Constant(Box<[u8]>),
     Boolean(BooleanBuffer),
     Int(ScalarBuffer<i32>),
@@ -22,18 +23,19 @@ pub(crate) enum Source {
     Scaled(Box<Scaled>),
     Float(ScalarBuffer<f32>),
     Double(ScalarBuffer<f64>),
-    /// Bytes or text in the most frequent layout.
+    /// Bytes or text in the most frequent layout: 32-bit offsets.
     Text(OffsetBuffer<i32>, Buffer),
     /// Bytes or text in another layout.
     Bytes(Blobs),
-    /// Fixed-size bytes, with their size.
+    /// Bytes with the size of a fixed, and this size.
     Fixed(Box<(Blobs, usize)>),
-    /// 16 bytes, written as the text of a UUID.
+    /// 16 bytes, which are written as the text of a UUID.
     Uuid(Blobs),
-    /// Text of a UUID, written as 16 bytes.
+    /// Text of a UUID, which is written as 16 bytes.
     UuidBytes(Blobs),
     Symbols(Box<(Blobs, Symbols)>),
-    /// Symbol numbers of dictionary values; −1 for an unknown symbol, whose error the other source reports.
+    /// Symbol number for each dictionary value; -1 for an unknown symbol. In this case, the original source reports the
+    /// error.
     Numbers(Box<(Box<[i64]>, Source)>),
     Duration(ScalarBuffer<IntervalMonthDayNano>),
     Decimal(Box<Decimal<i128>>),
@@ -41,17 +43,17 @@ pub(crate) enum Source {
     List(Box<(Ranges, Source)>),
     Map(Box<Entries>),
     Record(Box<[Field]>),
-    /// Branch of a union, or null.
+    /// A column that is encoded as one branch of a union, or as null.
     Branch(Box<Branch>),
-    /// Struct of union members, one of which is set.
+    /// A struct of union members of which one is not null.
     Members(Box<Members>),
-    /// Rows of a dictionary.
+    /// Index of the dictionary value in each row, and the source of the dictionary values.
     Keys(Box<(Box<[usize]>, Source)>),
-    /// A source in which null is an error.
+    /// A source in which null is an error, and the validity of its rows.
     Required(Box<(NullBuffer, Source)>),
 }
 
-/// Numbers in another unit: multiplied by `times`, or divided by `per` without a remainder.
+/// Integers that are converted to another unit: multiplied by `times`, or divided by `per`. A remainder is an error.
 #[derive(Debug)]
 pub(crate) struct Scaled {
     pub(crate) values: ScalarBuffer<i64>,
@@ -64,10 +66,10 @@ pub(crate) struct Scaled {
 #[derive(Debug)]
 pub(crate) struct Decimal<T: ArrowNativeType> {
     pub(crate) values: ScalarBuffer<T>,
-    /// Size of a fixed; `None` if the bytes have a length prefix.
+    /// Size of the fixed; `None` for bytes, which have a length prefix.
     pub(crate) size: Option<usize>,
     pub(crate) precision: u8,
-    /// First number with too many digits, if the type has one.
+    /// The smallest number with too many digits, if the column's type allows such numbers.
     pub(crate) beyond: Option<T>,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Decimal<T: ArrowNativeType> {
 pub(crate) struct Entries {
     pub(crate) ranges: Ranges,
     pub(crate) keys: Source,
-    /// Keys as bytes, for error messages.
+    /// Keys as bytes, which error messages show.
     pub(crate) names: Blobs,
     pub(crate) values: Source,
 }
@@ -91,7 +93,7 @@ pub(crate) struct Branch {
     pub(crate) nulls: Option<NullBuffer>,
     /// Index of the null branch, if the union has one.
     pub(crate) null: Option<i64>,
-    /// Index of the branch of the value.
+    /// Index of the branch for rows that are not null.
     pub(crate) value: i64,
     pub(crate) of: Source,
 }

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use crate::avro::schema::Enum;
 use crate::byte_reader::word;
 
-/// Number of symbols above which a hash table is faster than a linear search.
+/// If there are more symbols than this, a hash table is faster than a linear search.
 const FEW: usize = 16;
 
 /// Numbers of symbols.
 #[derive(Debug)]
 pub(crate) struct Symbols {
-    /// Lengths and texts of up to 8 bytes, if all symbols are short and few.
+    /// Length and bytes of each symbol, if there are few symbols and none has more than 8 bytes; empty otherwise.
     short: Box<[(usize, u64)]>,
     all: HashMap<Box<[u8]>, i64>,
 }

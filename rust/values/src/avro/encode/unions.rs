@@ -1,4 +1,4 @@
-//! Columns encoded as unions.
+//! Sources for columns that are encoded as unions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, member_names};
 use crate::error::SchemaError;
 
-/// Binds a column to one branch of a union, or to null.
+/// Binds a column to a union: to one branch, or to several branches if the column is a struct of members. Null rows are
+/// encoded as the branch null.
 pub(super) fn union(
     node: &Node,
     branches: &[Arc<Node>],
@@ -28,7 +29,7 @@ pub(super) fn union(
     let values: Vec<_> = (0_i64..).zip(branches).filter(|(_, branch)| !matches!(branch.kind, Kind::Null)).collect();
     let branch = |value: i64, of: Source| Source::Branch(Box::new(Branch { nulls: nulls.clone(), null, value, of }));
     if *array.data_type() == DataType::Null {
-        // The source of a null column is never read.
+        // All rows are null, so the source is never read.
         return match null {
             Some(null) => Ok(branch(null, Source::Nothing)),
             None => Err(unfit(node, array, path)),
@@ -40,13 +41,14 @@ pub(super) fn union(
     if let Some(members) = members(&values, array, named, path)? {
         return Ok(Source::Members(Box::new(Members { nulls, null, members })));
     }
-    // A branch of the same type has priority over one that the column can be converted to.
+    // A branch with exactly the column's type has priority over a branch that the column has to be converted to.
     let own = values.iter().filter(|(_, one)| same(one, array.data_type()));
     let found = own.chain(&values).find_map(|(at, one)| valid(one, array, named, path).ok().map(|of| (*at, of)));
     found.map(|(at, of)| branch(at, of)).ok_or_else(|| unfit(node, array, path))
 }
 
-/// Binds the members of a union, if the column is a struct of members.
+/// Binds the columns of a struct to the branches of a union with the same names. Returns `None` if the column is not
+/// such a struct.
 fn members(
     values: &[(i64, &Arc<Node>)],
     array: &dyn Array,
@@ -60,7 +62,7 @@ fn members(
     }
     let mut members = Vec::new();
     for ((branch, node), name) in values.iter().zip(names) {
-        // A member without a column is never set. Each column belongs to a member, as checked above.
+        // If a member has no column, it is never set. Each column belongs to a member, as checked above.
         let Some(column) = columns.column_by_name(&name) else { continue };
         let of = valid(node, column, named, &join(path, &name))?;
         members.push(Member { name: name.into(), nulls: nulls_of(column), branch: *branch, of });
