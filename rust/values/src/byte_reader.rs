@@ -4,16 +4,16 @@ use samsarrow_wire::ShortBytes;
 
 use crate::error::{Fault, Reason, Step};
 
-/// Maximum column bytes of the items of one value, beyond [`PER_BYTE`] for each byte of it. The total must be bounded,
-/// since 2⁶² nulls are encoded in a few bytes.
+/// Maximum size in columns of all items in one value, in bytes, in addition to [`PER_BYTE`] for each byte of the value.
+/// The size must be limited, because 2⁶² nulls are encoded in a few bytes.
 pub(crate) const MAX_GROWTH: u64 = 64 << 20;
-/// Column bytes per byte of the value, far more than valid values need.
+/// Size in columns that is allowed for each byte of a value. Valid values need far less.
 const PER_BYTE: u64 = 64;
-/// Maximum number of items without bytes in one value.
+/// Maximum number of items in one value whose encoding has no bytes.
 pub(crate) const MAX_EMPTY_ITEMS: u64 = 1 << 20;
 
-/// Remaining bytes of a value. It is passed to functions and returned by value, so that it stays in registers; this
-/// halves the time to skip a short field.
+/// Remaining bytes of a value. Functions take and return the reader by value, so that it stays in registers. This
+/// halves the time for skipping a short field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ByteReader<'a> {
     rest: &'a [u8],
@@ -122,8 +122,8 @@ impl<'a> ByteReader<'a> {
         Ok((bytes, piece))
     }
 
-    /// Reads the head of the next block of an array or map: the number of items, 0 at the end, and the block's byte
-    /// size if written. Each item has at least `min` bytes.
+    /// Reads the start of the next block of an array or map. Returns the number of items, which is 0 at the end, and
+    /// the size of the block if the writer wrote it. Each item must have at least `min` bytes.
     pub(crate) fn block(&mut self, min: usize) -> Step<(u64, Option<Block>)> {
         let count = self.long()?;
         let (items, block) = if count < 0 {
@@ -145,7 +145,7 @@ impl<'a> ByteReader<'a> {
         Ok((items, block))
     }
 
-    /// Checks that a block had the number of bytes it checked_len.
+    /// Checks that a block had as many bytes as its start announced.
     pub(crate) fn check_block(&self, block: Option<Block>) -> Step {
         match block {
             Some(Block { size, left }) if (left - self.rest.len()) as i64 != size => {
@@ -155,26 +155,26 @@ impl<'a> ByteReader<'a> {
         }
     }
 
-    /// Skips a block with a known byte size.
+    /// Skips a block whose size the writer wrote.
     pub(crate) fn skip(&mut self, block: Block) -> Step {
         self.bytes(block.size as usize).map(drop)
     }
 }
 
-/// Budget of the items of one value.
+/// Limits for the size in columns of the items in one value, and the size of all items.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Remaining column bytes.
+    /// Remaining size in columns for the current value, in bytes.
     growth: u64,
     empty_items: u64,
-    /// Column bytes of the items of all values.
+    /// Size in columns of the items in all values, in bytes.
     taken: u64,
-    /// Column bytes before the current value.
+    /// Value of `taken` before the current value.
     before: u64,
 }
 
 impl Budget {
-    /// Resets the budget for a value of `len` bytes.
+    /// Sets the limits for a value of `len` bytes.
     #[inline]
     pub(crate) fn start(&mut self, len: usize) {
         self.growth = MAX_GROWTH + PER_BYTE * len as u64;
@@ -182,22 +182,23 @@ impl Budget {
         self.before = self.taken;
     }
 
-    /// Returns the bytes of the current value, which was removed.
+    /// Subtracts the size of the current value, which was removed from the columns.
     pub(crate) fn undo_value(&mut self) {
         self.taken = self.before;
     }
 
-    /// Returns the column bytes of the items of all values since the last reset.
+    /// Returns the size in columns of the items in all values since the last reset, in bytes.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Resets the counters after all items were removed.
+    /// Resets the size after an array was built.
     pub(crate) fn reset(&mut self) {
         (self.taken, self.before) = (0, 0);
     }
 
-    /// Takes the budget for `items` items of at least `min` bytes, each of `growth` column bytes.
+    /// Checks and counts `items` more items of the current value. Each has at least `min` encoded bytes, and needs
+    /// `growth` bytes in columns.
     pub(crate) fn take(&mut self, items: u64, min: usize, growth: u64, left: usize) -> Step {
         let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
         self.empty_items = empty.ok_or(Reason::Count(items as i64, left))?;
@@ -208,7 +209,8 @@ impl Budget {
     }
 }
 
-/// Reads a varint of two or more bytes, and its length; without a loop if eight bytes can be loaded.
+/// Reads a varint of at least two bytes, and returns its length too. If eight bytes can be loaded, it works without a
+/// loop.
 #[inline]
 fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
     let word = word(bytes);
@@ -223,7 +225,7 @@ fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
     Ok(((word & 0x0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4, bits as usize / 8))
 }
 
-/// Returns the length of a varint of two or more bytes.
+/// Returns the length of a varint that has at least two bytes.
 #[inline]
 fn varint_len(bytes: &[u8]) -> Step<usize> {
     let stops = !word(bytes) & 0x8080_8080_8080_8080;
@@ -231,7 +233,7 @@ fn varint_len(bytes: &[u8]) -> Step<usize> {
     if stops == 0 || len > bytes.len() { Ok(slow_varint(bytes)?.1) } else { Ok(len) }
 }
 
-/// Returns the first eight bytes, padded with zeros.
+/// Returns the first eight bytes as an integer, padded with zeros.
 #[inline(always)]
 pub(crate) fn word(bytes: &[u8]) -> u64 {
     if let Some(chunk) = bytes.first_chunk::<8>() {
@@ -261,11 +263,11 @@ fn slow_varint(bytes: &[u8]) -> Step<(u64, usize)> {
     Err(Reason::Truncated.into())
 }
 
-/// Block with a known byte size.
+/// Block whose size the writer wrote.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     size: i64,
-    /// Number of remaining bytes at its start.
+    /// Number of remaining bytes at the start of the block.
     left: usize,
 }
 
@@ -279,7 +281,7 @@ fn length_error(len: i64, left: usize) -> Reason {
     if len < 0 { Reason::Negative(len) } else { Reason::Beyond(len, left) }
 }
 
-/// Masks of the high bits of the first `n` bytes.
+/// For each `n`, a mask of the high bits of the first `n` bytes.
 const HIGH: [u128; 16] = {
     let mut high = [0; 16];
     let mut len = 1;
@@ -290,7 +292,8 @@ const HIGH: [u128; 16] = {
     high
 };
 
-/// Checks UTF-8. Most texts are short and ASCII: up to 32 bytes need two loads and no loop.
+/// Checks that a text is UTF-8. Most texts are short and ASCII, so up to 32 bytes are checked with two loads and
+/// without a loop.
 #[inline(always)]
 pub(crate) fn utf8(text: &[u8], piece: ShortBytes<'_>) -> Step {
     let high = match (text.first_chunk(), text.last_chunk()) {

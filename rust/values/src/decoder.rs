@@ -1,4 +1,4 @@
-//! Decoder of values into an Arrow array.
+//! Decoder of record values into an Arrow array.
 
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
@@ -16,36 +16,36 @@ use crate::others::Other;
 use crate::primitive_serdes::Plain;
 use crate::proto;
 
-/// Maximum number of rows of an array whose children have 32-bit offsets.
+/// Maximum number of rows in an array, because offsets of its children have 32 bits.
 const MAX_ROWS: usize = i32::MAX as usize;
 
-/// Maximum column bytes of a null row: the null of a large fixed is as large as a value, but takes no bytes in the
-/// input.
+/// Maximum size in columns of a null row, in bytes. A null in a column of a large fixed is as large as a value, but
+/// takes no bytes in the input.
 const MAX_NULL: u64 = 16 << 20;
 
-/// Decoding options of values with schemas.
+/// Options for decoding values that have schemas.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Location of the id of the writer's schema.
+    /// Location and format of the schema id.
     pub framing: Framing,
-    /// Arrow type of enums.
+    /// Selects the Arrow type of enums.
     pub enums: Enums,
-    /// Paths of the fields to read; all if `None`.
+    /// Paths of the fields to decode; `None` for all fields.
     pub fields: Option<Vec<String>>,
-    /// Expansion depth of recursive types; deeper values are errors.
+    /// Depth to which recursive types are expanded. Values that are nested deeper are errors.
     pub recursion: usize,
 }
 
-/// Decodes values into arrays of one type, whatever schemas they were written with.
+/// Decodes values into arrays of one type, which does not depend on the schemas that the values were written with.
 #[derive(Debug)]
 pub struct Decoder {
     columns: Columns,
     shape: Shape,
     format: Format,
     rows: usize,
-    /// Column bytes of a row without list items.
+    /// Size in columns of a row without list items, in bytes.
     width: u64,
-    /// Column bytes above which an array accepts no more rows.
+    /// Size in columns from which on an array accepts no more rows, in bytes.
     limit: u64,
 }
 
@@ -58,11 +58,11 @@ enum Format {
 }
 
 impl Decoder {
-    /// Creates a decoder of Avro values into rows of this schema. It is also the writer's schema of values without a
-    /// frame, and of its own fingerprint.
+    /// Creates a decoder of Avro values into rows of `schema`. The same schema is used as the writer's schema for
+    /// values without a frame, and for values with its fingerprint.
     ///
     /// # Errors
-    /// The schema has no Arrow type, or a selected field does not exist.
+    /// Fails if the schema has no Arrow type, or if a selected field does not exist.
     pub fn avro(schema: &Schema, options: &Options) -> Result<Decoder, SchemaError> {
         let reader = match &options.fields {
             Some(fields) => schema.project(fields)?,
@@ -78,10 +78,10 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// Creates a decoder of JSON values. The option `enums` applies to Avro only.
+    /// Creates a decoder of JSON values. The option `enums` has no effect.
     ///
     /// # Errors
-    /// The type cannot be read from JSON, or a selected field does not exist.
+    /// Fails if the type cannot be read from JSON, or if a selected field does not exist.
     pub fn json(schema: &json::Schema, options: &Options) -> Result<Decoder, SchemaError> {
         let projected;
         let schema = match &options.fields {
@@ -98,11 +98,11 @@ impl Decoder {
         Ok(Decoder::of(columns, shape, Format::Json(Box::new(reader))))
     }
 
-    /// Creates a decoder of Protobuf values into rows of a message, by default the first one of the file. All schema
-    /// ids stand for this schema, unless another one was added; with `by_id`, only added ids are known.
+    /// Creates a decoder of Protobuf values into rows of a message, by default the first message of the file. For
+    /// schema ids without a writer's schema, `schema` is used. If `by_id` is true, they are errors instead.
     ///
     /// # Errors
-    /// The message or a field does not exist, or the message is recursive.
+    /// Fails if the message or a selected field does not exist, or if the message is recursive and `recursion` is 0.
     pub fn protobuf(
         schema: &proto::Schema,
         message: Option<&str>,
@@ -117,7 +117,7 @@ impl Decoder {
         Ok(Decoder::of(columns, shape, Format::Protobuf(Box::new(reader))))
     }
 
-    /// Creates a decoder of a primitive type of Kafka's serializers.
+    /// Creates a decoder for a primitive type of Kafka's serializers.
     pub fn plain(plain: Plain) -> Decoder {
         let mut columns = Columns::default();
         let shape = plain.shape(&mut columns);
@@ -129,22 +129,22 @@ impl Decoder {
         Decoder { columns, shape, format, rows: 0, width, limit: u64::MAX }
     }
 
-    /// Adds the writer's schema of an id. If it cannot be resolved to the reader's schema, its values are errors. Only
-    /// for Avro.
+    /// Adds the writer's schema for an id. If it cannot be resolved to the reader's schema, values with this id are
+    /// errors. Only affects Avro.
     pub fn add_writer(&mut self, id: SchemaId, schema: &Schema) {
         if let Format::Avro(avro) = &mut self.format {
             avro.add_writer(id, schema, &self.shape);
         }
     }
 
-    /// Adds the writer's schema of an id of Protobuf values.
+    /// Adds the writer's schema for an id. Only affects Protobuf.
     pub fn add_protobuf_writer(&mut self, id: SchemaId, schema: &proto::Schema) {
         if let Format::Protobuf(protobuf) = &mut self.format {
             protobuf.add(id, Ok(schema.clone()));
         }
     }
 
-    /// Marks values of an id as unreadable, for this reason.
+    /// Makes values with this id errors that have the given reason.
     pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
         let error = SchemaError::new("", reason);
         match &mut self.format {
@@ -154,7 +154,7 @@ impl Decoder {
         }
     }
 
-    /// Returns why no value of an id can be read, if known.
+    /// Returns the reason why no value with this id can be read, if there is one.
     pub fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
         match &self.format {
             Format::Plain(_) | Format::Json(_) => None,
@@ -163,14 +163,14 @@ impl Decoder {
         }
     }
 
-    /// Returns why some values of an id cannot be read, such as those of a branch or symbol missing in the reader's
-    /// schema.
+    /// Returns the reason why some values with this id cannot be read, if there is one: for example, a branch or symbol
+    /// that is missing in the reader's schema.
     pub fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
         let Format::Avro(avro) = &self.format else { return None };
         avro.refusal_of_some(id)
     }
 
-    /// Returns true if values of an id can be pushed.
+    /// Returns true if there is a writer's schema for the id.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {
             Format::Plain(_) | Format::Json(_) => true,
@@ -179,37 +179,39 @@ impl Decoder {
         }
     }
 
-    /// Returns the type of the arrays.
+    /// Returns the data type of the arrays.
     pub fn data_type(&self) -> &DataType {
         &self.shape.data_type
     }
 
-    /// Returns the number of rows since the last array.
+    /// Returns the number of rows appended since the last array was built.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Sets the size above which an array is full, in column bytes without those of text, which are bounded by the
-    /// input. An array has at least one row.
+    /// Sets the size in columns from which on an array is full, in bytes. The bytes of text are not counted, because
+    /// the input limits them. An array has at least one row.
     pub fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
     }
 
-    /// Returns the column bytes so far, without those of text.
+    /// Returns the size in columns of the rows so far, without the bytes of text.
     fn grown(&self) -> u64 {
         self.columns.budget.taken().saturating_add(self.width.saturating_mul(self.rows as u64))
     }
 
-    /// Reserves capacity for rows; a hint.
+    /// Reserves capacity for `rows` more rows; may be called with an estimate.
     pub fn reserve(&mut self, rows: usize) {
         let rows = rows.min(usize::try_from(self.limit / self.width).unwrap_or(usize::MAX).saturating_add(1));
         self.columns.reserve(&self.shape, rows);
     }
 
-    /// Appends a row from a value and the record header with its schema id; `None` becomes null.
+    /// Appends a row for a value. `header` is the record header with the schema id. If the value is `None`, the row is
+    /// null.
     ///
     /// # Errors
-    /// The value is bad and its row null, or the array is full and the value has no row.
+    /// Fails if the value cannot be decoded, and appends a null row. Also fails if the array is full, but then no row
+    /// is appended.
     #[inline]
     pub fn push(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<(), ValueError> {
         if self.rows >= MAX_ROWS || self.grown() >= self.limit {
@@ -235,11 +237,11 @@ impl Decoder {
         }
     }
 
-    /// Appends a row as [`Decoder::push`] does, with the header that names its schema, or as bad if another registry's
-    /// header does.
+    /// Appends a row like [`Decoder::push`], and takes the header with the schema id from `headers`. If a header of
+    /// another registry shows that the value has no Confluent frame, the value is an error.
     ///
     /// # Errors
-    /// As [`Decoder::push`].
+    /// Fails in the same cases as [`Decoder::push`].
     #[inline]
     pub fn push_row(&mut self, value: Option<&[u8]>, headers: Option<&Headers>, row: usize) -> Result<(), ValueError> {
         let Some(headers) = headers else { return self.push(value, None) };
@@ -261,7 +263,8 @@ impl Decoder {
         Err(ValueError::Bad(Box::new(bad)))
     }
 
-    /// Removes an unfinished row.
+    /// Removes the unfinished row of a value that failed, and returns the error. Unless the array is full, a null row
+    /// replaces the removed one.
     #[cold]
     fn reject_row(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);
@@ -282,10 +285,10 @@ impl Decoder {
         ValueError::Bad(Box::new(bad))
     }
 
-    /// Builds the array of all rows since the last one.
+    /// Builds the array of all rows since the last call, and resets the decoder.
     ///
     /// # Errors
-    /// A column violates Arrow's invariants, which would be a bug of this crate.
+    /// Fails if a column violates Arrow's invariants, which would be a bug in this crate.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.rows = 0;
         self.columns.budget.reset();

@@ -1,4 +1,4 @@
-//! Encoder of an Arrow column into values.
+//! Encoder of an Arrow column into record values.
 
 use arrow_array::{Array, BinaryArray, new_empty_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -13,40 +13,41 @@ use crate::framing::{self, Framing, SchemaId};
 use crate::primitive_serdes::Plain;
 use crate::proto;
 
-/// Spare capacity behind a value, so that short copies need no call.
+/// Minimum spare capacity before a value is written, which allows short copies without a function call.
 const SLACK: usize = 64;
 
-/// Encodes rows as values.
+/// Encodes the rows of a column as record values.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
-    /// Prefix of each value, padded with zeros to 16 bytes.
+    /// Frame before each Avro value, padded with zeros to 16 bytes.
     prefix: [u8; 16],
     prefix_len: usize,
-    /// Maximum bytes of one array, whose offsets have 32 bits.
+    /// Maximum size of the data in one array in bytes. Offsets of arrays have 32 bits.
     max_bytes: usize,
 }
 
 #[derive(Debug)]
 enum Format {
     Plain(Plain),
-    /// Schema, and true if the whole value is bytes, which Confluent's serializers write without a length.
+    /// The schema, and true if the whole value is of type bytes, which Confluent's serializers write without a length.
     Avro(Box<Schema>, bool),
-    /// Writer, and the prefix of each value, whose message indexes have any length.
+    /// The writer, and the frame before each value. Its length varies, because it contains message indexes.
     Protobuf(Box<proto::Writer>, Vec<u8>),
 }
 
-/// Data sources of the rows.
+/// Sources from which the rows are encoded.
 enum Rows {
     Values(Source),
     Messages(proto::Source),
 }
 
 impl Encoder {
-    /// Creates an encoder of Avro values; `id` is the schema id for the frames, unless they have the fingerprint.
+    /// Creates an encoder of Avro values. `id` is the schema id for the frames, unless the framing uses the schema's
+    /// fingerprint.
     ///
     /// # Errors
-    /// A field has no column, a column has no field or another type, or the framing requires an id.
+    /// Fails if a field has no column, a column has no field or an unsuitable type, or the framing requires an id.
     pub fn avro(
         schema: &Schema,
         data_type: &DataType,
@@ -62,10 +63,11 @@ impl Encoder {
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
     }
 
-    /// Creates an encoder of Protobuf messages; `id` is the schema id for the frames.
+    /// Creates an encoder of Protobuf messages. `id` is the schema id for the frames.
     ///
     /// # Errors
-    /// A required field has no column, a column has no field or another type, or the framing requires an id.
+    /// Fails if a required field has no column, a column has no field or an unsuitable type, or the framing requires an
+    /// id.
     pub fn protobuf(
         writer: proto::Writer,
         data_type: &DataType,
@@ -78,10 +80,10 @@ impl Encoder {
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
     }
 
-    /// Creates an encoder of a primitive type of Kafka's serializers.
+    /// Creates an encoder for a primitive type of Kafka's serializers.
     ///
     /// # Errors
-    /// The column has another type.
+    /// Fails if the type of the column is not suitable.
     pub fn plain(plain: Plain, data_type: &DataType) -> Result<Encoder, SchemaError> {
         Self::new(Format::Plain(plain), data_type, &[])
     }
@@ -90,18 +92,18 @@ impl Encoder {
         let mut prefix = [0; 16];
         prefix.iter_mut().zip(frame).for_each(|(to, from)| *to = *from);
         let encoder = Encoder { format, prefix, prefix_len: frame.len(), max_bytes: i32::MAX as usize };
-        // Reports type mismatches before the first row.
+        // Report type mismatches here instead of at the first row.
         encoder.source(&new_empty_array(data_type))?;
         Ok(encoder)
     }
 
-    /// Sets the maximum size of an array in bytes.
+    /// Sets the maximum size of the data in one array, in bytes.
     #[must_use]
     pub fn with_most_bytes(self, max_bytes: usize) -> Encoder {
         Encoder { max_bytes: max_bytes.min(i32::MAX as usize), ..self }
     }
 
-    /// Returns the Protobuf message indexes, which follow the schema id.
+    /// Returns the encoded Protobuf message indexes, which follow the schema id in a frame.
     pub fn indexes(&self) -> &[u8] {
         if let Format::Protobuf(writer, _) = &self.format { writer.indexes() } else { &[] }
     }
@@ -114,11 +116,12 @@ impl Encoder {
         }
     }
 
-    /// Encodes the rows of a column; nulls stay null. The result has several arrays if the values exceed the maximum
-    /// size of one.
+    /// Encodes the rows of a column. Null rows become null values. If the values exceed the maximum size of an array,
+    /// several arrays are returned.
     ///
     /// # Errors
-    /// A row cannot be encoded, or the column has another type than announced and does not match.
+    /// Fails if a row cannot be encoded, or if the type of the column differs from `data_type` and does not match the
+    /// schema.
     pub fn encode(&self, column: &dyn Array) -> Result<Vec<BinaryArray>, EncodeError> {
         let source = self.source(column)?;
         let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
@@ -174,7 +177,7 @@ fn encode_error(row: usize, fault: Fault) -> EncodeError {
 
 /// Array under construction.
 struct Values {
-    /// First row of the array.
+    /// Index of the array's first row within the column.
     from: usize,
     offsets: Vec<i32>,
     data: Vec<u8>,
@@ -187,7 +190,7 @@ impl Values {
         Values { from, offsets, data: Vec::new() }
     }
 
-    /// Ends a row; the caller has checked that the offset fits into 32 bits.
+    /// Ends a row. The caller has checked that the offset fits into 32 bits.
     #[inline]
     fn end(&mut self) {
         self.offsets.push(self.data.len() as i32);

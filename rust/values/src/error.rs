@@ -1,15 +1,15 @@
-//! Errors of schemas and values.
+//! Errors in schemas and values.
 
 use std::fmt;
 
 use crate::framing::SchemaId;
 
-/// Error in a schema, or mismatch of two schemas.
+/// Error in a schema, or mismatch between two schemas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaError {
     /// Path of the field, such as `user.city`; empty for the whole schema.
     pub path: String,
-    /// Description of the error, and what to do about it.
+    /// Description of the error, with advice if there is any.
     pub text: String,
 }
 
@@ -30,10 +30,10 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// A value that cannot be decoded, whose row is null, or a row that cannot be encoded.
+/// A value that cannot be decoded, whose row becomes null, or a row that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadValue {
-    /// Row number, from 0 on.
+    /// Index of the row, from 0.
     pub row: usize,
     /// Id of the writer's schema, if known.
     pub schema: Option<SchemaId>,
@@ -44,7 +44,7 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    /// Returns the error with its location: the given places, the schema and the field.
+    /// Returns the error message, preceded by the given places, the schema id and the field.
     pub fn described(&self, places: &[&str]) -> String {
         let schema = self.schema.map(|id| id.to_string());
         let field = (!self.path.is_empty()).then(|| format!("field {}", self.path));
@@ -69,13 +69,13 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// Reason why a value could not be appended.
+/// Reason why no valid row was appended for a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// The value is bad; its row is null.
+    /// The value cannot be decoded, and its row is null.
     #[error("{0}")]
     Bad(Box<BadValue>),
-    /// A column is full: the value belongs to the next array and has no row in this one.
+    /// A column is full. The value has no row in this array; it belongs to the next array.
     #[error(
         "a column has 2 GiB of data or 2,147,483,647 rows, the most that an Arrow array holds: decode fewer values at once"
     )]
@@ -154,14 +154,14 @@ pub(crate) enum Reason {
     Json(crate::json::JsonError),
     #[error("{0}")]
     Other(Box<str>),
-    /// Not an error of the value: it has to be merged before it can be read.
+    /// Signals that repeated fields have to be merged before the value can be read. This is not an error of the value.
     #[error("a field comes more than once")]
     Again,
     #[error("a column is full")]
     Full,
 }
 
-/// A reason with its path, created only when a value fails.
+/// A reason with the path of the field. Faults are allocated only when a value fails.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) reason: Reason,
@@ -176,7 +176,7 @@ impl Fault {
         self
     }
 
-    /// Prepends the number or key of an item to the path.
+    /// Prepends the index or key of an item to the path.
     pub(crate) fn at(mut self: Box<Self>, item: impl fmt::Display) -> Box<Self> {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{item}]{dot}{}", self.path);
@@ -198,5 +198,5 @@ impl From<crate::json::JsonError> for Reason {
     }
 }
 
-/// Result of a step of a plan.
+/// Result of one operation of a plan.
 pub(crate) type Step<T = ()> = Result<T, Box<Fault>>;

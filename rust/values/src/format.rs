@@ -1,4 +1,4 @@
-//! Formats of values, with the known schemas of their writers.
+//! Formats of values, including the writer's schemas that are known.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,18 +31,18 @@ pub enum Format {
     },
     /// JSON.
     Json {
-        /// Type of the rows.
+        /// Type that JSON values are read as.
         schema: json::Schema,
         /// Decoding options.
         options: Options,
     },
     /// Protobuf.
     Protobuf {
-        /// Schema with the message.
+        /// Schema that contains the message.
         schema: proto::Schema,
-        /// Message name; by default the first message of the file.
+        /// Name of the message; by default the first message of the file.
         message: Option<String>,
-        /// True if only added schema ids are known.
+        /// True if only values with added schema ids can be read.
         by_id: bool,
         /// Decoding options.
         options: Options,
@@ -52,10 +52,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// Creates a decoder that knows only the writer's schema of this format.
+    /// Creates a decoder. Of the writer's schemas, it only knows the schema of this format; [`Format::catch_up`] adds
+    /// the others.
     ///
     /// # Errors
-    /// The schema has no Arrow type, or a field or message does not exist.
+    /// Fails if the schema has no Arrow type, or if a selected field or the message does not exist.
     pub fn decoder(&self) -> Result<Decoder, SchemaError> {
         match self {
             Format::Plain(plain) => Ok(Decoder::plain(*plain)),
@@ -67,7 +68,7 @@ impl Format {
         }
     }
 
-    /// Returns the known writer's schemas and their kind.
+    /// Returns the known writer's schemas and their kind, if the format has writer's schemas.
     pub fn writers(&self) -> Option<(Kind, &Arc<Mutex<Writers>>)> {
         match self {
             Format::Plain(_) | Format::Json { .. } => None,
@@ -76,7 +77,7 @@ impl Format {
         }
     }
 
-    /// Returns the schema id of a value.
+    /// Returns the schema id of a value, if there is one.
     fn id(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
         match self {
             Format::Plain(_) | Format::Json { .. } => None,
@@ -85,7 +86,7 @@ impl Format {
         }
     }
 
-    /// Returns true if the first five bytes of a value are its schema id, unless a header has it.
+    /// Returns true if the schema id is in the first five bytes of values without a header.
     fn has_prefix(&self) -> bool {
         match self {
             Format::Plain(_) | Format::Json { .. } => false,
@@ -94,11 +95,11 @@ impl Format {
         }
     }
 
-    /// Returns the record headers with schema ids: Confluent's, and for Avro also Apicurio's; `None` if no record has
-    /// headers.
+    /// Returns the record headers with schema ids. They are headers of Confluent's serializers and, for Avro, also of
+    /// Apicurio's. Returns `None` if no record has headers.
     ///
     /// # Errors
-    /// The column has another type.
+    /// Fails if the column is not a headers column as consumers return it.
     pub fn headers(&self, column: &ArrayRef, part: Part) -> Result<Option<Headers>, String> {
         let mut names = vec![part.header()];
         if matches!(self, Format::Avro { .. }) {
@@ -107,7 +108,8 @@ impl Format {
         Headers::of(column, names, self.others(part))
     }
 
-    /// The headers of other registries; a framing that is requested applies whatever headers there are.
+    /// Returns the headers of other registries to look for. There are none if the user has chosen a framing with a
+    /// prefix, which then applies regardless of headers.
     fn others(&self, part: Part) -> Vec<Other> {
         match self {
             Format::Avro { options, .. } | Format::Protobuf { options, .. }
@@ -119,7 +121,7 @@ impl Format {
         }
     }
 
-    /// Returns the schema ids and GUIDs of values that have to be looked up in the registry.
+    /// Returns the schema ids and GUIDs in the values that still have to be looked up in the registry.
     pub fn unknown<'a>(
         &self,
         values: impl Iterator<Item = Option<&'a [u8]>>,
@@ -130,7 +132,7 @@ impl Format {
         for (row, value) in values.enumerate() {
             let Some(value) = value else { continue };
             let header = headers.and_then(|headers| headers.of_row(row));
-            // Most values have the same prefix as the previous one.
+            // Skip the lookup if the prefix is the same as that of the previous value, which is the usual case.
             let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.has_prefix());
             if prefix.is_some() && prefix == last {
                 continue;
@@ -139,7 +141,7 @@ impl Format {
                 continue;
             }
             let Some(id) = self.id(value, header) else { continue };
-            // No registry has id 0.
+            // Id 0 does not exist in registries.
             if id != SchemaId::Id(0) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
                 found.insert(id);
             }
@@ -150,7 +152,8 @@ impl Format {
         found
     }
 
-    /// Adds the writer's schemas learned since `known` to a decoder; returns the number of learned schemas.
+    /// Adds the writer's schemas learned since `known` to a decoder. Returns the number of all learned schemas, for the
+    /// next call.
     pub fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         let Some((_, writers)) = self.writers() else { return 0 };
         writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)

@@ -1,27 +1,27 @@
-//! Framing: the id of the writer's schema, in a record header or before the value.
+//! Framing of values: the id of the writer's schema, in a record header or before the value.
 
 use std::fmt;
 
 /// Location and format of the id of the writer's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// Header, or Confluent's prefix without one.
+    /// In a record header or, if there is none, in the prefix of Confluent's serializers.
     #[default]
     Auto,
-    /// Header; the value has no prefix.
+    /// In a record header, so that the value has no prefix.
     Header,
-    /// Byte 0 and a 4-byte id, as written by Confluent's serializers.
+    /// Byte 0 and a 4-byte id before the value, as Confluent's serializers write them.
     Confluent,
-    /// Byte 0 and an 8-byte id, as written by Apicurio's serializers before version 3.
+    /// Byte 0 and an 8-byte id before the value, as Apicurio's serializers before version 3 write them.
     Apicurio,
-    /// Avro single-object encoding: C3 01, and the fingerprint of the schema.
+    /// Avro single-object encoding: the bytes C3 01 and the fingerprint of the schema before the value.
     SingleObject,
     /// No schema id.
     Bare,
 }
 
 impl Framing {
-    /// Returns the framing of this name.
+    /// Returns the framing with the name `name`.
     pub fn from_name(name: &str) -> Option<Framing> {
         match name {
             "auto" => Some(Framing::Auto),
@@ -34,21 +34,21 @@ impl Framing {
         }
     }
 
-    /// Returns true for the framings of Confluent's serializers, which write bytes that are the whole value without a
-    /// length.
+    /// Returns true for the framings of Confluent's serializers. With these, a value that consists of bytes as a whole
+    /// has no length prefix.
     pub(crate) fn is_confluents(self) -> bool {
         matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)
     }
 
-    /// Returns true if the first five bytes of a value are its schema id, unless a header has it.
+    /// Returns true if the schema id is in the first five bytes of values without a header.
     pub(crate) fn has_prefix(self) -> bool {
         matches!(self, Framing::Auto | Framing::Confluent)
     }
 
-    /// Returns the framing of a name, which must be one of `names`.
+    /// Returns the framing with the name `name`, which must be one of `names`.
     ///
     /// # Errors
-    /// The name is unknown.
+    /// Fails if the name is unknown.
     pub fn among(names: &[&str], name: &str) -> Result<Framing, String> {
         let known = names.contains(&name).then(|| Framing::from_name(name)).flatten();
         let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
@@ -56,7 +56,7 @@ impl Framing {
     }
 }
 
-/// Part of a record.
+/// Part of a record that has a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Part {
     /// The key.
@@ -67,7 +67,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns `key` or `value`.
+    /// Returns the name of the part: `key` or `value`.
     pub fn name(self) -> &'static str {
         match self {
             Part::Key => "key",
@@ -75,7 +75,7 @@ impl Part {
         }
     }
 
-    /// Returns the name of the header with the schema id of this part.
+    /// Returns the name of the header in which Confluent's serializers write the schema id for this part.
     pub fn header(self) -> &'static str {
         match self {
             Part::Key => "__key_schema_id",
@@ -83,7 +83,7 @@ impl Part {
         }
     }
 
-    /// Returns the name of the header in which Apicurio's serializers write the content id.
+    /// Returns the name of the header in which Apicurio's serializers write the content id for this part.
     pub(crate) fn content_header(self) -> &'static str {
         match self {
             Part::Key => "apicurio.key.contentId",
@@ -92,16 +92,16 @@ impl Part {
     }
 }
 
-/// Identifier of a schema in a value.
+/// Identifier of the schema that a value was written with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SchemaId {
-    /// No id: the schema of values without a frame.
+    /// No id. It stands for the schema of values without a frame.
     Bare,
     /// Id assigned by a registry.
     Id(u64),
-    /// Globally unique id, the same in every registry.
+    /// Globally unique id, which is the same in all registries.
     Guid([u8; 16]),
-    /// CRC-64-AVRO of the canonical form.
+    /// CRC-64-AVRO of the schema's canonical form.
     Fingerprint(u64),
 }
 
@@ -148,18 +148,18 @@ pub(crate) fn unhyphened(text: &[u8]) -> Option<[u8; 16]> {
     (text.len() == 36).then_some(bytes)
 }
 
-/// Returns why values of an id that is not known cannot be read.
+/// Returns the reason why values with an unknown id cannot be read.
 #[cold]
 pub(crate) fn unknown(id: SchemaId) -> String {
     let why = format!("no writer's schema is known for {id}");
-    // The first 4 of 8 bytes.
+    // Id 0 is probably the first half of an 8-byte id.
     if id == SchemaId::Id(0) { format!("{why}: ids of 8 bytes are read with framing \"apicurio8\"") } else { why }
 }
 
-/// Returns the prefix of values of this schema.
+/// Returns the prefix for values with this schema id.
 ///
 /// # Errors
-/// The framing requires an id, or the id does not fit.
+/// Fails if the framing requires an id of another kind, or if the id does not fit into the prefix.
 pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameError> {
     match (framing, id) {
         (Framing::Bare | Framing::Header, _) => Ok(Vec::new()),
@@ -175,25 +175,25 @@ pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameEr
     }
 }
 
-/// Reason why a frame has no schema id.
+/// Reason why a frame cannot be read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Neither header nor prefix.
+    /// There is neither a header nor a prefix.
     #[error(
         "no schema id: neither a header nor byte 0 with an id before the value (values without one are read with framing \
          \"none\")"
     )]
     None,
-    /// A frame of AWS Glue.
+    /// The value has a frame of AWS Glue's registry.
     #[error(
         "no schema id: the value has a frame of AWS Glue's registry (03, the compression, the id of a version), which has no \
          Confluent API"
     )]
     Glue,
-    /// No header.
+    /// The record has no header with a schema id.
     #[error("no schema id: the record has no header with it")]
     NoHeader,
-    /// Another prefix than the expected one.
+    /// The value begins with another prefix than the framing requires.
     #[error("no schema id: the value does not begin with {0}")]
     Prefix(&'static str),
     /// Malformed header.
@@ -205,18 +205,18 @@ pub enum FrameError {
     /// No message name.
     #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
     Name,
-    /// No id to write.
+    /// There is no id that could be written.
     #[error("the framing has the schema's id, and none is known")]
     Id,
-    /// Id too large for the framing.
+    /// The id is too large for the framing.
     #[error("the framing has 4 bytes for the schema's id, and {0} does not fit into them")]
     Long(u64),
 }
 
-/// Splits a value into its schema id and the payload.
+/// Splits a value into its schema id and its payload.
 ///
 /// # Errors
-/// The value has no schema id.
+/// Fails if there is no valid schema id.
 #[inline]
 pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Result<(SchemaId, &'a [u8]), FrameError> {
     match (framing, header) {
@@ -240,8 +240,8 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
     }
 }
 
-/// Parses a header: Confluent's, whose first byte is a type, or Apicurio's, an 8-byte id too small to set the first
-/// byte.
+/// Parses the header with the schema id. Headers of Confluent's serializers begin with a byte for the type of the id.
+/// Headers of Apicurio's serializers are an 8-byte id, whose first byte is 0 because ids are small.
 fn of_header(header: &[u8]) -> Result<SchemaId, FrameError> {
     match header {
         [0, a, b, c, d, e, f, g] => Ok(SchemaId::Id(u64::from_be_bytes([0, *a, *b, *c, *d, *e, *f, *g]))),
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(split(Framing::Auto, b"\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
         assert_eq!(split(Framing::Auto, b"rest", Some(b"\0\0\0\x01\x02")), Ok((id(258), rest)));
         assert_eq!(split(Framing::Header, b"rest", Some(b"\0\0\0\0\0\0\x01\x02")), Ok((id(258), rest)));
-        // With a schema id in the header, the value has no prefix.
+        // If the schema id is in a header, the value has no prefix.
         assert_eq!(split(Framing::Auto, b"\0\0\0\0\x09", Some(b"\0\0\0\0\x01")).unwrap().1.len(), 5);
         assert_eq!(
             split(Framing::Auto, b"rest", Some(b"\x010123456789abcdef")),

@@ -11,17 +11,17 @@ use arrow_schema::{DataType, Field, Fields};
 
 use crate::others::Other;
 
-/// Column of record headers, as returned by consumers.
+/// Column of record headers as consumers return it, with the names of relevant headers.
 #[derive(Debug)]
 pub struct Headers {
     pairs: Pairs,
-    /// Header names; the first one that a record has is used.
+    /// Names of headers with schema ids. The first name that occurs in a row is used.
     names: Vec<&'static str>,
-    /// The headers of other registries, as far as a row has them.
+    /// Headers of other registries, if at least one row has them.
     others: Vec<Other>,
 }
 
-/// Header names and values.
+/// Names and values of the headers in all rows.
 #[derive(Debug)]
 struct Pairs {
     rows: ListArray,
@@ -31,7 +31,7 @@ struct Pairs {
 
 impl Pairs {
     /// # Errors
-    /// The column has another type.
+    /// Fails if the column is not a headers column as consumers return it.
     fn of(column: &ArrayRef) -> Result<Pairs, String> {
         let found = || {
             let rows = column.as_list_opt::<i32>()?.clone();
@@ -50,7 +50,7 @@ impl Pairs {
         self.values.is_valid(at).then(|| self.values.value(at))
     }
 
-    /// The places of a row's.
+    /// Returns the range of a row's headers.
     fn of_row(&self, row: usize) -> Range<usize> {
         let offsets = self.rows.value_offsets();
         match (offsets.get(row), offsets.get(row + 1)) {
@@ -60,10 +60,10 @@ impl Pairs {
     }
 }
 
-/// Adds a header to rows whose value is not null; tombstones have no schema.
+/// Adds a header to the rows whose value is not null. Null values (tombstones) have no schema.
 ///
 /// # Errors
-/// The headers column has another type.
+/// Fails if the headers column has an unsuitable type.
 pub fn with_header(
     headers: Option<&ArrayRef>,
     written: &ArrayRef,
@@ -96,10 +96,10 @@ pub fn with_header(
 }
 
 impl Headers {
-    /// Returns `None` if no row has headers.
+    /// Creates the headers from a column. Returns `None` if no row has headers.
     ///
     /// # Errors
-    /// The column is of another type; the text says so.
+    /// Fails if the column has an unsuitable type.
     pub(crate) fn of(
         column: &ArrayRef,
         names: Vec<&'static str>,
@@ -114,7 +114,7 @@ impl Headers {
         Ok(Some(Headers { pairs, names, others }))
     }
 
-    /// Returns the header of another registry, from which it follows that a value has no frame of Confluent's.
+    /// Returns a header of another registry in this row, if it shows that the value has no Confluent frame.
     pub(crate) fn other(&self, row: usize, value: &[u8]) -> Option<Other> {
         self.others.iter().copied().find(|other| {
             let header = self.last(row, other.name());
@@ -122,14 +122,14 @@ impl Headers {
         })
     }
 
-    /// Returns the value of the first known header name that the row has; of repeated headers the last one, like Java's
-    /// deserializers.
+    /// Returns the value of the header with the schema id, if the row has one. If the header is repeated, the last
+    /// value counts, as in Java's deserializers.
     pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let at = self.names.iter().find_map(|name| self.last(row, name))?;
         self.pairs.value(at)
     }
 
-    /// The place of the last header of a name.
+    /// Returns the index of the last header with this name in a row.
     fn last(&self, row: usize, name: &str) -> Option<usize> {
         let names = &self.pairs.names;
         self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == name)

@@ -1,26 +1,27 @@
-//! Headers of schema registries that have no Confluent API, or ids that it does not know.
+//! Headers of registries that have no Confluent API, and headers with ids that this API does not know.
 
 use std::fmt;
 
 use crate::framing::Part;
 
-/// A header that names a schema in a way that is not supported.
+/// A header that identifies a schema in a way that is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Other {
-    /// Apicurio's: an id of the whole registry.
+    /// Header of Apicurio's serializers with an id that is unique in the whole registry.
     GlobalId(Part),
-    /// Apicurio's: a name and a version.
+    /// Header of Apicurio's serializers with the name and version of a schema.
     ArtifactId(Part),
-    /// Apicurio's: an id of the content, whose values have no message indexes in Protobuf.
+    /// Header of Apicurio's serializers with the id of the schema's content. Protobuf values with this header have no
+    /// message indexes.
     ContentId(Part),
-    /// Azure's: a type of content with an id behind it.
+    /// Header of Azure's serializers with the content type, which contains the schema id.
     ContentType,
-    /// CloudEvents': an address.
+    /// Header of CloudEvents with the address of the schema.
     DataSchema,
 }
 
 impl Other {
-    /// Returns the headers that name schemas of this part. Apicurio's content id is supported for Avro.
+    /// Returns the unsupported headers for a part of the record. The content id is only unsupported for Protobuf.
     pub(crate) fn all(part: Part, protobuf: bool) -> Vec<Other> {
         let mut all = vec![Other::GlobalId(part), Other::ArtifactId(part)];
         if protobuf {
@@ -44,13 +45,13 @@ impl Other {
         }
     }
 
-    /// Returns whether a value beside this header has no Confluent frame.
+    /// Returns true if a value of a record with this header has no Confluent frame.
     pub(crate) fn excludes_frame(self, header: Option<&[u8]>, value: &[u8]) -> bool {
         match self {
             Other::GlobalId(_) | Other::ArtifactId(_) | Other::ContentId(_) => true,
-            // `avro/binary+` and an id.
+            // The schema id follows `avro/binary+`.
             Other::ContentType => header.is_some_and(|header| header.starts_with(b"avro/binary+")),
-            // Producers of CloudEvents may use Confluent's serializers as well.
+            // Producers of CloudEvents may also use Confluent's serializers, whose frame begins with byte 0.
             Other::DataSchema => value.first() != Some(&0),
         }
     }

@@ -1,10 +1,11 @@
-//! Paths of fields: names separated by dots. A name that contains a dot is in back-quotes, as in Spark's SQL: `` `host.name` ``.
+//! Paths of fields, which are names separated by dots. A name that contains a dot is enclosed in back-quotes, as in
+//! Spark SQL: `` `host.name` ``.
 
 use std::borrow::Cow;
 
 use crate::error::SchemaError;
 
-/// Writes a name as a part of a path.
+/// Returns a name as it is written in a path, in back-quotes if necessary.
 pub fn part(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.contains(['.', ',', '`']) {
         Cow::Owned(format!("`{}`", name.replace('`', "``")))
@@ -16,7 +17,7 @@ pub fn part(name: &str) -> Cow<'_, str> {
 /// Splits a path into its names.
 ///
 /// # Errors
-/// A back-quote is not closed, or closed within a name.
+/// Fails if a back-quote is not closed, or if no dot follows a closed one.
 pub fn names(path: &str) -> Result<Vec<Cow<'_, str>>, SchemaError> {
     let mut names = Vec::new();
     let mut rest = path;
@@ -30,7 +31,7 @@ pub fn names(path: &str) -> Result<Vec<Cow<'_, str>>, SchemaError> {
     }
 }
 
-/// Splits a text at its commas, but for those in back-quotes.
+/// Splits a text at its commas, except for commas in back-quotes.
 pub fn listed(text: &str) -> Vec<&str> {
     let mut quoted = false;
     text.split(|c: char| {
@@ -41,7 +42,7 @@ pub fn listed(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The first name of what is left of a path, and what follows its dot.
+/// Returns the first name of a path's rest, and the text after the dot that follows the name.
 fn first<'a>(rest: &'a str, path: &str) -> Result<(Cow<'a, str>, Option<&'a str>), SchemaError> {
     let refused = |what: &str| {
         let text = format!(

@@ -1,4 +1,4 @@
-//! Schema as a tree of types.
+//! Avro schema as a tree of types.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,39 +22,40 @@ impl Schema {
     /// Parses the JSON text of a schema.
     ///
     /// # Errors
-    /// The text is not a valid schema; the error names the field.
+    /// Fails if the text is not a valid schema. The error contains the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
         Self::parse_with(text, &[])
     }
 
-    /// Parses a schema that refers to types of other schemas, like references in a registry. Each of these may refer to
-    /// those before it.
+    /// Parses a schema that refers to types of other schemas, such as the references of a schema in a registry. Each
+    /// reference may itself refer to the references before it.
     ///
     /// # Errors
-    /// As [`Self::parse`], for any of the schemas.
+    /// Fails if the text or a reference is not a valid schema.
     pub fn parse_with(text: &str, references: &[String]) -> Result<Schema, SchemaError> {
         let (root, named) = parse::parse(text, references)?;
         Ok(Schema { root, named: Arc::new(named) })
     }
 
-    /// Returns the schema with only the given fields, such as `id` or `user.city`. A path continues through lists to
-    /// their items and through maps to their values.
+    /// Returns the schema with only the selected fields, such as `id` or `user.city`. A path continues through a list
+    /// to its items, and through a map to its values.
     ///
     /// # Errors
-    /// A field does not exist.
+    /// Fails if a selected field does not exist.
     pub fn project(&self, fields: &[String]) -> Result<Schema, SchemaError> {
         Ok(Schema { root: project::project(&self.root, fields, &self.named)?, named: Arc::clone(&self.named) })
     }
 
-    /// Expands recursive types to a depth of `times`, as an Arrow type requires; deeper values have no columns.
+    /// Expands recursive types to a depth of `times` levels, because Arrow types cannot be recursive. Values below this
+    /// depth have no columns.
     ///
     /// # Errors
-    /// The schema is recursive and `times` is 0, or the expansion is too large.
+    /// Fails if the schema is recursive and `times` is 0, or if the expanded schema is too large.
     pub fn unrolled(&self, times: usize) -> Result<Schema, SchemaError> {
         Ok(Schema { root: recursion::unrolled(&self.root, &self.named, times)?, named: Arc::clone(&self.named) })
     }
 
-    /// Returns the full name of a record, enum or fixed.
+    /// Returns the full name, if the schema is a record, enum or fixed.
     pub fn name(&self) -> Option<&str> {
         self.root.name().map(|name| &*name.full)
     }
@@ -72,18 +73,18 @@ impl Schema {
     }
 }
 
-/// A type and its children.
+/// A type, including the types that it contains.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) logical: Option<Logical>,
-    /// Number of types including children; each use of a named type counts.
+    /// Number of types in the tree, in which each use of a named type counts.
     pub(crate) types: usize,
     /// Depth of nested types.
     pub(crate) depth: usize,
-    /// Minimum encoded size of a value. If it is 0, all values are empty.
+    /// Minimum size of an encoded value in bytes. If it is 0, the encoding of each value is empty.
     pub(crate) min: usize,
-    /// True if the type contains a reference to an enclosing type.
+    /// True if the type refers to an enclosing type.
     pub(crate) recursive: bool,
 }
 
@@ -106,11 +107,11 @@ pub(crate) enum Kind {
     Union(Box<[Arc<Node>]>),
     /// Reference to an enclosing record.
     Again(Name),
-    /// Recursive type below the expansion depth, with that depth.
+    /// Recursive type at the end of the expansion, with the depth of the expansion.
     Deeper(Name, usize),
 }
 
-/// Names of a record, enum or fixed.
+/// Name and aliases of a record, enum or fixed.
 #[derive(Debug, Clone)]
 pub(crate) struct Name {
     /// Full name, with the namespace.
@@ -129,7 +130,8 @@ impl Name {
         short(&self.full)
     }
 
-    /// Returns true if a writer's type has this name, in any namespace, or one of the aliases.
+    /// Returns true if a writer's type may be read as the type with this name: both have the same name in any
+    /// namespace, or an alias is equal to the writer's name.
     pub(crate) fn stands_for(&self, writer: &Name) -> bool {
         self.short() == writer.short()
             || self.aliases.iter().any(|alias| **alias == *writer.full || short(alias) == writer.short())
@@ -192,7 +194,7 @@ impl Node {
         Node { kind, logical, types, depth, min, recursive }
     }
 
-    /// Returns the name of a named type.
+    /// Returns the name, if the type is a named type.
     pub(crate) fn name(&self) -> Option<&Name> {
         match &self.kind {
             Kind::Fixed(name, _) | Kind::Enum(Enum { name, .. }) | Kind::Record(Record { name, .. }) => Some(name),
@@ -201,7 +203,7 @@ impl Node {
         }
     }
 
-    /// Returns Avro's name of the type: the full name, or the name of the kind.
+    /// Returns the name by which Avro refers to the type: the full name of a named type, otherwise the kind.
     pub(crate) fn type_name(&self) -> &str {
         match &self.kind {
             Kind::Null => "null",
@@ -221,7 +223,7 @@ impl Node {
         }
     }
 
-    /// Returns kind and name, for error messages.
+    /// Returns the kind and the name of the type, for error messages.
     pub(crate) fn described(&self) -> String {
         let kind = match &self.kind {
             Kind::Fixed(..) => "fixed ",
@@ -233,18 +235,18 @@ impl Node {
     }
 }
 
-/// Column representation of a union.
+/// Representation of a union as a column, which depends on its branches other than null.
 #[derive(Debug)]
 pub(crate) enum Members<'a> {
     /// Only null.
     Null,
     /// A single type.
     One(&'a Arc<Node>),
-    /// One of several types other than null.
+    /// Several types other than null.
     Many(Vec<&'a Arc<Node>>),
 }
 
-/// Returns the branches other than null, and whether null is among them.
+/// Returns the branches other than null, and true if there is a branch null.
 pub(crate) fn members(branches: &[Arc<Node>]) -> (Members<'_>, bool) {
     let values: Vec<_> = branches.iter().filter(|node| !matches!(node.kind, Kind::Null)).collect();
     let nullable = values.len() < branches.len();
@@ -255,7 +257,8 @@ pub(crate) fn members(branches: &[Arc<Node>]) -> (Members<'_>, bool) {
     }
 }
 
-/// Returns the field names of a union's members in its struct: the type names, without namespaces where unambiguous.
+/// Returns the names of the fields in the struct for a union's members. They are the names of the types, without
+/// namespaces if they are unique nevertheless.
 pub(crate) fn member_names(members: &[&Arc<Node>]) -> Vec<String> {
     let shorts = || members.iter().map(|node| short(node.type_name()));
     let name = |node: &&Arc<Node>| {

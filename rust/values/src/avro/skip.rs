@@ -7,24 +7,24 @@ use super::schema::{Kind, Node};
 use crate::byte_reader::ByteReader;
 use crate::error::{Reason, Step};
 
-/// Plan that skips a value.
+/// Plan for skipping a value.
 #[derive(Debug)]
 pub(crate) enum Skip {
     Varint,
     Bytes(usize),
     Prefixed,
-    /// Blocks of items with a minimum size.
+    /// Blocks of items, and the minimum size of an item in bytes.
     Blocks(Box<Skip>, usize),
     Union(Box<[Skip]>),
     Many(Box<[Skip]>),
     /// Recursive type.
     Recursive(Box<Recursive>),
-    /// Reference to an enclosing recursive type, by number.
+    /// Reference to an enclosing recursive type, by its index in [`Recursive`].
     Again(usize),
 }
 
 impl Skip {
-    /// Builds a plan that skips consecutive values of these types.
+    /// Builds a plan for skipping consecutive values of the given types.
     pub(super) fn over<'n>(nodes: impl Iterator<Item = &'n Node>, defs: &Definitions<'_>) -> Skip {
         let mut recursive = false;
         let all = Skip::all(nodes.map(|node| {
@@ -37,7 +37,7 @@ impl Skip {
     pub(super) fn of(node: &Node, defs: &Definitions<'_>) -> Skip {
         match &node.kind {
             Kind::Null | Kind::Deeper(..) => Skip::Bytes(0),
-            // An unknown name gets a number without a definition.
+            // If the name is unknown, the index has no definition, which is an error when a value is skipped.
             Kind::Again(name) => Skip::Again(defs.place(&name.full).unwrap_or(usize::MAX)),
             Kind::Boolean => Skip::Bytes(1),
             Kind::Float => Skip::Bytes(4),
@@ -55,7 +55,7 @@ impl Skip {
         }
     }
 
-    /// Chains steps; consecutive fixed lengths are added up.
+    /// Combines steps into one. Consecutive fixed lengths are added up.
     fn all(steps: impl Iterator<Item = Skip>) -> Skip {
         let mut all: Vec<Skip> = Vec::new();
         for step in steps {
@@ -86,7 +86,7 @@ impl Skip {
             Skip::Varint => input.skip_varint()?,
             Skip::Bytes(len) => drop(input.bytes(*len)?),
             Skip::Prefixed => drop(input.prefixed()?),
-            // Most unions are of null and a short type.
+            // Usually the union consists of null and a short type.
             Skip::Union(branches) => {
                 let branch = input.long()?;
                 match usize::try_from(branch).ok().and_then(|at| branches.get(at)) {
@@ -113,7 +113,7 @@ impl Skip {
                 match input.block(*min)? {
                     (0, block) => break input.check_block(block)?,
                     (_, Some(block)) => input.skip(block)?,
-                    // The items have no bytes.
+                    // The items have no bytes, so nothing has to be skipped.
                     (_, None) if *min == 0 => (),
                     (items, None) => {
                         for _ in 0..items {
@@ -123,26 +123,26 @@ impl Skip {
                 }
             },
             Skip::Recursive(of) => return of.run(input),
-            // Valid only within a recursive plan.
+            // This step is only valid within a recursive plan.
             Skip::Again(_) => return Err(Reason::Other("a schema lacks a definition".into()).into()),
-            // All others are handled by `step`.
+            // The other types are handled by `step`.
             _ => return self.run(input),
         }
         Ok(input)
     }
 }
 
-/// Plan for recursive values, which may be nested as deep as they have bytes, too deep for the call stack.
+/// Plan for recursive values. They may be nested too deeply for the call stack, because each level needs only one byte.
 #[derive(Debug)]
 pub(crate) struct Recursive {
     root: Skip,
     named: Arc<[Skip]>,
 }
 
-/// Entry of the explicit stack.
+/// Entry of the explicit stack, which replaces the call stack.
 enum Open<'s> {
     Steps(std::slice::Iter<'s, Skip>),
-    /// Items with their minimum size, and the number left in the current block.
+    /// Plan and minimum size of the items, and the number of items left in the current block.
     Items(&'s Skip, usize, u64),
 }
 
@@ -177,7 +177,7 @@ impl Recursive {
     }
 }
 
-/// Returns the next step of the innermost open entry.
+/// Returns the next step of the innermost entry. Entries without further steps are removed.
 fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut ByteReader<'_>) -> Step<Option<&'s Skip>> {
     while let Some(last) = open.last_mut() {
         match last {
@@ -195,7 +195,7 @@ fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut ByteReader<'_>) -> Step<Option
                     open.pop();
                 }
                 (_, Some(block)) => input.skip(block)?,
-                // The items have no bytes.
+                // The items have no bytes, so nothing has to be skipped.
                 (_, None) if *min == 0 => (),
                 (items, None) => *left = items,
             },

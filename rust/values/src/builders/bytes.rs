@@ -9,19 +9,19 @@ use samsarrow_wire::ShortBytes;
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
-/// Spare zeroed bytes behind the data, so that short values can be copied with a fixed size.
+/// Number of zeroed spare bytes after the data, which allow copies of fixed size for short values.
 const SPARE: usize = 1024;
 
 /// A column of variable-length bytes.
 #[derive(Debug)]
 pub(crate) struct Bytes {
-    /// Offsets, one more than rows.
+    /// End offset of each row, after an initial 0.
     offsets: Vec<i32>,
-    /// Data, of which the first `len` bytes are values.
+    /// Buffer whose first `len` bytes are the values.
     data: Vec<u8>,
     len: usize,
     nulls: Nulls,
-    /// Rows and bytes of the previous array, to estimate the size of the next one.
+    /// Number of rows and bytes in the previous array, from which the size of the next one is estimated.
     before: (usize, usize),
 }
 
@@ -44,7 +44,8 @@ impl Bytes {
         Ok(())
     }
 
-    /// Appends a value that a function writes. On error, the written bytes belong to no row and are truncated with it.
+    /// Appends a value that the function `write` writes. If the function fails, the written bytes do not belong to a
+    /// row, and truncating the column removes them.
     #[inline]
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
         self.data.truncate(self.len);
@@ -57,11 +58,11 @@ impl Bytes {
     #[inline]
     pub(crate) fn push_null(&mut self) {
         self.nulls.push(self.offsets.len() - 1);
-        // No push lets the length exceed `i32`.
+        // The cast is lossless, because no push makes the length exceed `i32`.
         self.offsets.push(self.len as i32);
     }
 
-    /// Returns the last values.
+    /// Returns the values of the last `rows` rows.
     pub(crate) fn last(&self, rows: usize) -> impl Iterator<Item = &[u8]> + Clone {
         let ends = self.offsets.get(self.offsets.len().saturating_sub(rows + 1)..).unwrap_or_default();
         ends.windows(2).filter_map(|ends| match *ends {
@@ -83,8 +84,8 @@ impl Bytes {
         self.data.reserve(bytes + 2 * SPARE);
     }
 
-    /// Builds the array, which Arrow validates again; array constructors do so faster than a data builder, which tracks
-    /// the index of each value.
+    /// Builds the array. Arrow validates the array again, which is faster in array constructors than in a data builder,
+    /// because the latter tracks the index of each value.
     pub(crate) fn finish(&mut self, data_type: DataType, _: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let Bytes { offsets, mut data, len, mut nulls, .. } = std::mem::take(self);
         let rows = offsets.len() - 1;
@@ -112,7 +113,7 @@ impl Fixed {
         Fixed { size, rows: 0, data: Vec::new(), nulls: Nulls::default() }
     }
 
-    /// Appends bytes of the column's size.
+    /// Appends a value, whose length must be the size of the column.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Column builders. Each can be truncated to an earlier row count, including its children.
+//! Column builders. Each builder, including its children, can be truncated to an earlier number of rows.
 
 mod bytes;
 mod nested;
@@ -15,10 +15,11 @@ pub(crate) use primitive::Values;
 
 use crate::byte_reader::Budget;
 
-/// All columns, grouped by kind: a step of a plan knows kind and index of its column and needs no lookup.
+/// All column builders, grouped by kind. An operation of a plan knows the kind and the index of its column, so it needs
+/// no lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
-    /// Size budget of the value being read.
+    /// Limit for the size in columns of the current value.
     pub(crate) budget: Budget,
     pub(crate) nulls: Vec<Count>,
     pub(crate) booleans: Vec<Values<bool>>,
@@ -37,14 +38,14 @@ pub(crate) struct Columns {
     pub(crate) structs: Vec<Count>,
 }
 
-/// Type of a column, and the slots of its parts in [`Columns`].
+/// Type of a column, with the slots of the column and its children in [`Columns`].
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) data_type: DataType,
     pub(crate) slot: Slot,
 }
 
-/// Kind of a column, and its index among those of the kind.
+/// Kind of a column, and its index among the columns of this kind.
 #[derive(Debug, Clone)]
 pub(crate) enum Slot {
     Null(usize),
@@ -60,21 +61,21 @@ pub(crate) enum Slot {
     Interval(usize),
     Bytes(usize),
     Fixed(usize),
-    /// Numbers of enum symbols, and the symbols.
+    /// Column with the numbers of enum symbols, and the array of all symbols.
     Symbols(usize, Box<ArrayData>),
     List(usize, Box<Shape>),
-    /// Keys and values.
+    /// Offsets, and the columns of keys and values.
     Map(usize, Box<[Shape; 2]>),
     Struct(usize, Box<[Shape]>),
 }
 
-/// Appends a column; returns its index.
+/// Appends a column builder, and returns its index.
 pub(crate) fn add<T>(columns: &mut Vec<T>, column: T) -> usize {
     columns.push(column);
     columns.len() - 1
 }
 
-/// Applies an expression to the leaf column of a slot, of any kind.
+/// Applies an expression to the column of a slot without children, whatever its kind is.
 macro_rules! leaf {
     ($columns:expr, $slot:expr, $at:ident => $column:ident . $do:expr, $rest:pat => $other:expr) => {
         match $slot {
@@ -101,7 +102,7 @@ macro_rules! leaf {
 }
 
 impl Columns {
-    /// Appends a null, to the fields of a struct as well.
+    /// Appends a null. If the column is a struct, its fields get a null as well.
     pub(crate) fn push_null(&mut self, shape: &Shape) {
         leaf!(self, &shape.slot, at => column.column.push_null(), slot => match slot {
             Slot::List(at, _) | Slot::Map(at, _) => self.lists[*at].push_null(),
@@ -132,7 +133,7 @@ impl Columns {
         });
     }
 
-    /// Reserves capacity for rows; a hint.
+    /// Reserves capacity for `rows` more rows; may be called with an estimate.
     pub(crate) fn reserve(&mut self, shape: &Shape, rows: usize) {
         leaf!(self, &shape.slot, at => column.column.reserve(rows), slot => match slot {
             Slot::Struct(_, fields) => fields.iter().for_each(|field| self.reserve(field, rows)),
@@ -141,7 +142,7 @@ impl Columns {
         });
     }
 
-    /// Builds the array of a column and resets it.
+    /// Builds the array of a column, and resets its builder.
     pub(crate) fn finish(&mut self, shape: &Shape) -> Result<ArrayData, ArrowError> {
         let (kind, below) = (shape.data_type.clone(), self.below(shape)?);
         leaf!(self, &shape.slot, at => column.column.finish(kind, below), slot => match slot {
@@ -151,7 +152,7 @@ impl Columns {
         })
     }
 
-    /// Builds the children of a column.
+    /// Builds the arrays of a column's children.
     fn below(&mut self, shape: &Shape) -> Result<Vec<ArrayData>, ArrowError> {
         match &shape.slot {
             Slot::Symbols(_, symbols) => Ok(vec![(**symbols).clone()]),
@@ -165,8 +166,8 @@ impl Columns {
             Slot::Struct(_, fields) => {
                 let children = fields.iter().zip(fields_of(&shape.data_type)).map(|(shape, field)| {
                     let data = self.finish(shape)?;
-                    // Below a null row, non-nullable fields contain zeros instead of nulls: Parquet's writer accepts no
-                    // nulls there.
+                    // If a field is not nullable, its rows below null rows contain zeros instead of nulls, because
+                    // Parquet's writer does not accept nulls there.
                     let nulls = !field.is_nullable() && data.nulls().is_some();
                     if nulls { data.into_builder().nulls(None).build() } else { Ok(data) }
                 });

@@ -1,4 +1,4 @@
-//! Columns without data of their own: lists, maps, structs, nulls.
+//! Columns that only consist of offsets or validity: lists, maps, structs and nulls.
 
 use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
@@ -7,13 +7,13 @@ use arrow_schema::{ArrowError, DataType};
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
-/// Offsets of a list column.
+/// Offsets and validity of a list or map column.
 #[derive(Debug)]
 pub(crate) struct List {
-    /// Offsets, one more than rows.
+    /// End offset of each row in the items, after an initial 0.
     offsets: Vec<i32>,
     nulls: Nulls,
-    /// Number of items of the unfinished row.
+    /// Number of items in the unfinished row.
     open: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Returns the total number of items.
+    /// Returns the number of items in all rows.
     fn items(&self) -> i32 {
         self.offsets.last().copied().unwrap_or(0)
     }
@@ -35,7 +35,7 @@ impl List {
         if items <= left { Ok(()) } else { Err(Reason::Full.into()) }
     }
 
-    /// Appends a row of `items` items, after [`List::check`].
+    /// Appends a row of `items` items. The caller must have called [`List::check`].
     pub(crate) fn push(&mut self, items: u64) {
         self.offsets.push(self.items() + items as i32);
     }
@@ -46,7 +46,7 @@ impl List {
         self.open += items;
     }
 
-    /// Returns the number of items of the unfinished row.
+    /// Returns the number of items in the unfinished row.
     #[inline(always)]
     pub(crate) fn open(&self) -> u64 {
         self.open
@@ -66,7 +66,7 @@ impl List {
         self.offsets.push(self.items());
     }
 
-    /// Truncates the column; returns the number of remaining items.
+    /// Truncates the column, and returns the number of items in the remaining rows.
     pub(crate) fn truncate(&mut self, rows: usize) -> usize {
         self.offsets.truncate(rows + 1);
         self.nulls.truncate(rows);
@@ -87,7 +87,7 @@ impl List {
     }
 }
 
-/// Column of rows that are only counted: a struct, or nulls.
+/// Column whose rows are only counted: a struct, whose values are in its fields, or a column of nulls.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     rows: usize,
@@ -115,12 +115,12 @@ impl Count {
         self.nulls.truncate(rows);
     }
 
-    /// No action: there is no data to reserve.
+    /// Does nothing, because the column has no data.
     pub(crate) fn reserve(&mut self, _: usize) {}
 
     pub(crate) fn finish(&mut self, data_type: DataType, fields: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let Count { rows, mut nulls } = std::mem::take(self);
-        // All rows of this type are null, without a bitmap.
+        // A column of type null has no validity bitmap.
         let nulls = if data_type == DataType::Null { None } else { nulls.finish(rows) };
         ArrayData::builder(data_type).len(rows).child_data(fields).nulls(nulls).build()
     }

@@ -1,15 +1,15 @@
-//! Null rows of a column.
+//! Null rows of a column, as a list instead of a bitmap.
 
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 
-/// Numbers of the null rows, in order; other rows cost nothing.
+/// Indices of the null rows, in ascending order. Other rows need no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Nulls {
     rows: Vec<u32>,
 }
 
 impl Nulls {
-    /// Marks row `row` as null; rows come in order, and columns have at most `i32::MAX` rows.
+    /// Marks the row `row` as null. Rows are marked in ascending order, and a column has at most `i32::MAX` rows.
     #[inline(always)]
     pub(super) fn push(&mut self, row: usize) {
         self.rows.push(row as u32);
@@ -19,7 +19,7 @@ impl Nulls {
         self.rows.truncate(self.rows.partition_point(|&row| (row as usize) < rows));
     }
 
-    /// Returns the bitmap of a column with `rows` rows.
+    /// Returns the validity bitmap for a column with `rows` rows.
     pub(super) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.rows.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Columns of fixed-size values.
+//! Columns of numbers and booleans.
 
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
 use arrow_data::ArrayData;
@@ -6,7 +6,7 @@ use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
 
-/// Value type of a column.
+/// Type of the values in a column.
 pub(crate) trait Native: Copy + Default {
     fn buffer(values: Vec<Self>) -> Buffer;
 }
@@ -31,7 +31,7 @@ impl Native for bool {
     }
 }
 
-/// A column of numbers.
+/// A column of numbers or booleans.
 #[derive(Debug, Default)]
 pub(crate) struct Values<T> {
     values: Vec<T>,
@@ -50,7 +50,7 @@ impl<T: Native> Values<T> {
         self.values.push(T::default());
     }
 
-    /// Returns the last values.
+    /// Returns the values of the last `rows` rows.
     pub(crate) fn last(&self, rows: usize) -> &[T] {
         self.values.get(self.values.len().saturating_sub(rows)..).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl<T: Native> Values<T> {
         self.values.reserve(rows);
     }
 
-    /// Builds the array; `below` has the symbols of an enum.
+    /// Builds the array. For an enum, `below` contains the array of symbols.
     pub(crate) fn finish(&mut self, data_type: DataType, below: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let rows = self.values.len();
         let values = T::buffer(std::mem::take(&mut self.values));
