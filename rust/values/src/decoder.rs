@@ -98,8 +98,9 @@ impl Decoder {
         Ok(Decoder::of(columns, shape, Format::Json(Box::new(reader))))
     }
 
-    /// Creates a decoder of Protobuf values into rows of a message, by default the first message of the file. For
-    /// schema ids without a writer's schema, `schema` is used. If `by_id` is true, they are errors instead.
+    /// Creates a decoder of Protobuf values into rows of a message, by default the first message of the file. As long
+    /// as no writer's schema is added, all schema ids stand for `schema`. After the first one is added, or if `by_id`
+    /// is true, only ids of added schemas are known.
     ///
     /// # Errors
     /// Fails if the message or a selected field does not exist, or if the message is recursive and `recursion` is 0.

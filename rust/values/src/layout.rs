@@ -1,4 +1,4 @@
-//! Bytes, texts and lists of every layout of a column.
+//! Access to bytes, text and lists in all layouts of a column.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 use crate::error::{Fault, Reason, Step};
 
-/// A column of bytes.
+/// A column of bytes or text in one of the layouts.
 #[derive(Debug, Clone)]
 pub(crate) enum Blobs {
     Small(OffsetBuffer<i32>, Buffer),
@@ -68,7 +68,7 @@ impl Blobs {
     }
 }
 
-/// The ranges of items that belong to rows.
+/// Ranges of the items that belong to each row of a list.
 #[derive(Debug)]
 pub(crate) enum Ranges {
     Small(OffsetBuffer<i32>),
@@ -87,7 +87,7 @@ impl Ranges {
     }
 }
 
-/// Returns the ranges of the rows of a list, and its items.
+/// Returns the range of each row of a list, and the items.
 pub(crate) fn items(array: &dyn Array) -> Option<(Ranges, &ArrayRef)> {
     Some(match array.data_type() {
         DataType::List(_) => {
@@ -105,7 +105,7 @@ pub(crate) fn items(array: &dyn Array) -> Option<(Ranges, &ArrayRef)> {
     })
 }
 
-/// Where the data of a row is.
+/// Returns the range that the offsets of a row specify.
 #[inline(always)]
 pub(crate) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range<usize>> {
     match offsets.get(row..) {
@@ -114,7 +114,7 @@ pub(crate) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range
     }
 }
 
-/// Returns the error for an inconsistent column, which Arrow rules out.
+/// Returns the error for a column whose buffers are too short, which Arrow does not allow.
 #[cold]
 pub(crate) fn beyond() -> Box<Fault> {
     Reason::Other("the column ends before its rows do".into()).into()

@@ -1,9 +1,10 @@
-//! Decoding of record values into Arrow columns, and encoding back: Avro, JSON, Protobuf, and the primitive types of
-//! Kafka's own serializers.
+//! Decoding of record values into Arrow columns, and encoding of columns as values: Avro, JSON, Protobuf, and the
+//! primitive types of Kafka's own serializers.
 //!
-//! The writer's schema and the reader's schema become a *plan*, which decodes the bytes of one value into one row. A
-//! bad value leaves a null row and does not affect others. For encoding, a schema and the type of a column determine
-//! the source of each part of a value; mismatches are reported before any row is encoded.
+//! The writer's schema and the reader's schema are combined into a *plan*, which decodes the bytes of one value into
+//! one row. If a value is bad, its row is null, and other rows are not affected. For encoding, a schema is bound to the
+//! type of a column: this determines the source of each part of a value, so that mismatches are reported before any row
+//! is encoded.
 
 mod arrow_types;
 pub mod avro;

@@ -1,4 +1,4 @@
-//! Primitive types of Kafka's own serializers, big-endian.
+//! Primitive types of Kafka's own serializers, which write numbers in big-endian order.
 
 use arrow_array::Array;
 use arrow_schema::DataType;
@@ -11,7 +11,7 @@ use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
 use crate::byte_reader::utf8;
 use crate::error::{Reason, SchemaError, Step};
 
-/// A primitive type of Kafka's serializers.
+/// A primitive type of Kafka's own serializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plain {
     /// UTF-8 text.
@@ -33,7 +33,7 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Returns the type of this name.
+    /// Returns the type with the name `name`.
     pub fn from_name(name: &str) -> Option<Plain> {
         Some(match name {
             "string" => Plain::String,
@@ -98,7 +98,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Binds a column to the type.
+    /// Binds a column to this type.
     pub(crate) fn source(self, column: &dyn Array) -> Result<Source, SchemaError> {
         use Kind::{Boolean, Double, Float, Int, Long, String};
         let (kind, logical) = match self {
@@ -136,7 +136,7 @@ impl Plain {
             Source::Double(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
             Source::Boolean(values) => out.push(values.value(row).into()),
             Source::Keys(of) => self.write(&of.1, encode::at(&of.0, row)?, out)?,
-            // The Avro encoding of text has a length prefix, which is omitted here.
+            // Omit the length prefix, which the Avro encoding of text has.
             text => {
                 let start = out.len();
                 encode::unprefixed(text, row, out)?;
@@ -153,7 +153,7 @@ impl Plain {
     }
 }
 
-/// Returns true for the text of a UUID, 36 characters.
+/// Returns true if the text is a UUID of 36 characters.
 fn is_uuid(text: &[u8]) -> bool {
     let fits = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',

@@ -1,4 +1,4 @@
-//! Writer's schemas, from the application and from a registry.
+//! Writer's schemas that the application has given or a registry has returned.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use crate::error::SchemaError;
 use crate::framing::SchemaId;
 use crate::{avro, proto};
 
-/// Maximum number of missing ids that are remembered; arbitrary bytes may contain any id.
+/// Maximum number of missing ids that are remembered. It is limited, because arbitrary bytes may contain any id.
 const MAX_MISSING: usize = 10_000;
 
-/// Schema type of a registry.
+/// Type of a schema in a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Avro.
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the registry's name of the type.
+    /// Returns the name that registries use for the type.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Avro => "AVRO",
@@ -28,10 +28,10 @@ impl Kind {
         }
     }
 
-    /// Parses a schema with the schemas it refers to.
+    /// Parses a schema together with the schemas that it refers to.
     ///
     /// # Errors
-    /// The text is not a valid schema.
+    /// Fails if the text or a reference is not a valid schema.
     pub fn parse(self, text: &str, references: &[String]) -> Result<Written, SchemaError> {
         match self {
             Kind::Avro => avro::Schema::parse_with(text, references).map(Written::Avro),
@@ -63,24 +63,25 @@ impl Written {
 pub enum Found {
     /// The schema.
     Schema(Written),
-    /// The schema cannot be read; this is permanent.
+    /// The schema can never be read, for this reason.
     Refused(String),
-    /// The id is unknown at present.
+    /// The registry does not know the id at present, for this reason.
     Missing(String),
 }
 
-/// Writer's schemas, or the reasons why values cannot be read, in the order they were learned.
+/// Writer's schemas in the order in which they were learned. Instead of a schema, there may be the reason why its
+/// values cannot be read.
 #[derive(Debug, Default)]
 pub struct Writers {
     learned: Vec<(SchemaId, Result<Written, String>)>,
-    /// Ids that need no further lookup.
+    /// Ids that do not have to be looked up again.
     settled: HashSet<SchemaId>,
-    /// Ids unknown to the registry, with the reason.
+    /// Ids that the registry did not know, with the reason.
     missing: HashMap<SchemaId, String>,
 }
 
 impl Writers {
-    /// Adds a schema from the application, under its id if given, and under its fingerprint.
+    /// Adds a schema that the application has given, under its fingerprint and, if known, under its id.
     pub fn given(&mut self, id: Option<SchemaId>, writer: &avro::Schema) {
         let print = SchemaId::Fingerprint(writer.fingerprint());
         for id in id.into_iter().chain([print]) {
@@ -89,7 +90,7 @@ impl Writers {
         }
     }
 
-    /// Adds the result of a lookup.
+    /// Adds the result of a lookup in the registry.
     pub fn learn(&mut self, id: SchemaId, found: Found) {
         match found {
             Found::Schema(_) | Found::Refused(_) if !self.settled.insert(id) => (),
@@ -104,12 +105,13 @@ impl Writers {
         }
     }
 
-    /// Returns true if an id needs no further lookup.
+    /// Returns true if the id does not have to be looked up again.
     pub fn settles(&self, id: SchemaId) -> bool {
         self.settled.contains(&id)
     }
 
-    /// Adds all schemas learned since `known` to a decoder; returns the number of learned schemas.
+    /// Adds all schemas learned since `known` to a decoder. Returns the number of all learned schemas, for the next
+    /// call.
     pub fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         for (id, writer) in self.learned.iter().skip(known) {
             match writer {

@@ -12,7 +12,8 @@ const ANY_PADDING: GeneralPurposeConfig =
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, ANY_PADDING);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, ANY_PADDING);
 
-/// Appends decoded base64, of either alphabet, with or without padding.
+/// Decodes base64 and appends the bytes to `out`. The text may use the standard or the URL-safe alphabet, with or
+/// without padding.
 pub(crate) fn decode_base64(text: &[u8], out: &mut Vec<u8>) -> Step {
     let start = out.len();
     for engine in [&PLAIN, &FOR_URLS] {

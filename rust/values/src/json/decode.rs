@@ -1,4 +1,4 @@
-//! Execution of a decoding plan over the text of one value.
+//! Execution of a decoding plan on the text of one value.
 
 use std::cell::Cell;
 
@@ -14,15 +14,16 @@ use crate::builders::Columns;
 use crate::error::{Reason, Step};
 
 impl Node {
-    /// Decodes a value and appends it. On error the caller truncates the columns to the previous row.
+    /// Decodes a value and appends it to the columns. After an error, the caller truncates the columns to the previous
+    /// row.
     ///
-    /// The recursion is as deep as the column's type, whatever the text is.
+    /// The depth of the recursion is limited by the column's type and does not depend on the text.
     pub(crate) fn run<'a>(&self, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
         self.step(&mut scan, columns)?;
         Ok(scan)
     }
 
-    /// Decodes the most frequent values inline.
+    /// Decodes the most frequent types inline.
     #[inline(always)]
     fn step(&self, scan: &mut Scan<'_>, columns: &mut Columns) -> Step {
         match &self.op {
@@ -116,7 +117,7 @@ impl Node {
             Op::SmallInt(whole, to) => {
                 let (range, name) = whole.range();
                 let value = number.whole(&range, name)?;
-                // Unsigned numbers are stored as signed ones of the same bits.
+                // Unsigned integers are stored as signed integers with the same bit pattern.
                 match whole {
                     SmallInt::Int8 | SmallInt::UInt8 => columns.tiny[*to].push(value as i8),
                     SmallInt::Int16 | SmallInt::UInt16 => columns.shorts[*to].push(value as i16),
@@ -204,7 +205,7 @@ impl Node {
             Op::Json(_) => "a value",
         };
         match at.skip() {
-            // Reports a value of another kind, or a syntax error.
+            // Reports the value, whose kind is not the expected one. `skip` has found no syntax error in it.
             Ok(_) => at.unexpected(expected),
             Err(fault) => Err(fault),
         }
@@ -228,7 +229,7 @@ fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(
     Ok(())
 }
 
-/// Decodes a decimal from base64 of its big-endian unscaled value, as Kafka Connect writes it.
+/// Decodes a decimal from the base64 encoding of its big-endian unscaled value, which Kafka Connect writes.
 fn base64_decimal(of: &Decimal, text: &[u8], columns: &mut Columns) -> Step {
     let mut bytes = Vec::new();
     decode_base64(text, &mut bytes)?;
@@ -291,7 +292,7 @@ fn map<'a>(to: usize, keys: usize, value: &Node, mut scan: Scan<'a>, columns: &m
     Ok(scan)
 }
 
-/// Bit set of the members of a struct that were present.
+/// Bit set of the struct members that occurred in an object.
 #[derive(Default)]
 struct Seen {
     first: u64,
@@ -299,7 +300,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Adds a member; returns true if it is new.
+    /// Adds a member. Returns true if it was not in the set.
     #[inline(always)]
     fn insert(&mut self, at: usize) -> bool {
         let bit = 1 << (at % 64);
@@ -314,7 +315,7 @@ impl Seen {
         if self.others.len() < word {
             self.others.resize(word, 0);
         }
-        // The vector has just been resized.
+        // The index exists, because the vector has just been resized.
         self.others.get_mut(word - 1).unwrap_or(&mut self.first)
     }
 
@@ -346,7 +347,7 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
                     if seen.insert(at) {
                         count += 1;
                     } else {
-                        // The last of repeated members counts, as in Python and Java.
+                        // If a member is repeated, its last value counts, as in Python and Java.
                         columns.budget.take(1, 1, member.node.growth, scan.remaining())?;
                         columns.truncate(&member.node.shape, row);
                     }
@@ -365,7 +366,7 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
     Ok(scan)
 }
 
-/// Reads an unexpected name and its colon, and looks it up.
+/// Reads a name that is not the expected one, including its colon, and looks up the name.
 #[inline(never)]
 fn other<'n, 'a>(
     of: &'n Struct,

@@ -1,6 +1,7 @@
-//! Errors of a JSON text, or of a value for its column.
+//! Errors in a JSON text, or in a value that does not fit its column.
 
-/// Error of a JSON text. Byte positions count from the end until they are converted.
+/// Error in a JSON text. Byte positions are counted from the end of the text until [`JsonError::with_position`]
+/// converts them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonError {
     #[error("the value is empty, which is not JSON")]
@@ -37,12 +38,12 @@ pub(crate) enum JsonError {
     NotFinite(&'static str),
 }
 
-/// Token found instead of the expected one.
+/// Token that was found instead of the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Null,
     Boolean,
-    /// Letters that are no word of JSON's.
+    /// Letters that are none of JSON's words.
     Letters,
     Byte(u8),
 }
@@ -79,7 +80,7 @@ impl std::fmt::Display for Found {
 }
 
 impl JsonError {
-    /// Converts byte positions to count from the start of a text of `len` bytes.
+    /// Converts byte positions, so that they are counted from the start of a text with `len` bytes.
     pub(crate) fn with_position(self, len: usize) -> JsonError {
         match self {
             JsonError::Unexpected { expected, found, at } => {

@@ -1,27 +1,29 @@
-//! Lookup of member names of a struct.
+//! Lookup of the members of a struct by name.
 
 use std::cell::{Cell, OnceCell};
 
 use super::scan::Scan;
 use crate::byte_reader::word;
 
-/// Maximum number of learned names of members that are not read; objects may use names as data.
+/// Maximum number of names that are learned although their members are not decoded. It is limited, because objects may
+/// use names as data.
 const MAX_UNREAD: usize = 64;
-/// Maximum length of a learned name.
+/// Maximum length of a learned name in bytes.
 const MAX_UNREAD_LEN: usize = 64;
-/// Index for no expected name.
+/// Index that stands for no expected name.
 const NO_NAME: usize = usize::MAX;
 
-/// Name of a member, plain and quoted.
+/// Name of a member, as plain text and as a JSON string.
 #[derive(Debug)]
 struct Name {
     plain: Box<[u8]>,
-    /// Name with quotes, required escapes and a colon, as most texts have it; a match is a valid JSON string.
+    /// The name in quotes with the required escapes, followed by a colon, which is how most texts contain it. Text that
+    /// matches is therefore a valid JSON string.
     quoted: Box<[u8]>,
-    /// First 16 bytes and the mask of the valid ones, for a comparison without a call.
+    /// First 16 bytes of `quoted`, and the mask of bytes to compare, for a comparison without a function call.
     head: u128,
     mask: u128,
-    /// Index of the name that followed last time.
+    /// Index of the name that followed this name in the previous object.
     next: Cell<usize>,
 }
 
@@ -35,8 +37,8 @@ impl Name {
         Name { plain: plain.into(), quoted: quoted.into(), head, mask, next }
     }
 
-    /// Skips the name and its colon if the text continues with them. Names with other escapes or spaces do not match
-    /// here.
+    /// Skips the name and its colon if the text continues with exactly the bytes of `quoted`. A name that is written
+    /// with other escapes or with spaces before the colon does not match.
     #[inline(always)]
     fn take(&self, scan: &mut Scan<'_>) -> bool {
         let len = self.quoted.len();
@@ -57,27 +59,29 @@ impl Name {
     }
 }
 
-/// Looks up names, first at the position of the previous text, where most texts have them.
+/// Looks up names. A name is first compared with the name at the same position in the previous object, because most
+/// objects have the same order.
 #[derive(Debug)]
 pub(crate) struct FieldIndex {
     names: Box<[Name]>,
-    /// Index of the first name.
+    /// Index of the first name in an object.
     first: Cell<usize>,
-    /// Hash table of indexes plus one; 0 is empty.
+    /// Hash table that contains indexes plus one; 0 marks an empty slot.
     table: Box<[u32]>,
-    /// Names that are not read, learned on the way: otherwise, skipping a member would take longer than reading it.
+    /// Learned names of members that are not decoded. Without them, skipping a member would take longer than decoding
+    /// it.
     unread: OnceCell<Box<Unread>>,
 }
 
-/// Learned names; their indexes follow those of the names that are read.
+/// Learned names. Their indexes follow the indexes of the names that are decoded.
 #[derive(Debug)]
 struct Unread {
     names: [OnceCell<Name>; MAX_UNREAD],
-    /// Hash table of indexes plus one.
+    /// Hash table that contains indexes plus one; 0 marks an empty slot.
     table: [Cell<u32>; 2 * MAX_UNREAD],
 }
 
-/// Index of a name, and the cell with the index of the name that followed it.
+/// Index of a name, and the cell with the index of the name that is expected after it.
 pub(crate) type NamePosition<'n> = (usize, &'n Cell<usize>);
 
 impl FieldIndex {
@@ -95,7 +99,7 @@ impl FieldIndex {
         FieldIndex { names, first: Cell::new(0), table: table.into(), unread: OnceCell::new() }
     }
 
-    /// Returns the cell with the index of the first name.
+    /// Returns the cell with the index of the name that is expected first.
     #[inline(always)]
     pub(crate) fn first(&self) -> &Cell<usize> {
         &self.first
@@ -112,8 +116,8 @@ impl FieldIndex {
         name.take(scan).then_some((at, &name.next))
     }
 
-    /// Looks up a name, and expects it at the same position in the next text. Unread names with escapes are not
-    /// learned.
+    /// Looks up a name, and expects the name at the same position in the next object. Names of members that are not
+    /// decoded are learned unless they contain escapes.
     pub(crate) fn find(&self, name: &[u8], escaped: bool, expected: &Cell<usize>) -> Option<NamePosition<'_>> {
         let entries = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
         let mut candidates =
@@ -139,7 +143,7 @@ impl Default for Unread {
 }
 
 impl Unread {
-    /// Looks up a name, and learns it if there is capacity.
+    /// Looks up a name, and learns it if there is space for another name.
     fn find(&self, name: &[u8]) -> Option<(usize, &Name)> {
         for slot in slots(name, self.table.len()) {
             let entry = self.table.get(slot)?;

@@ -1,4 +1,4 @@
-//! Inference of a common type of JSON values.
+//! Inference of the common type of JSON values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::schema::json_field;
 use crate::error::{BadValue, Reason, SchemaError, Step};
 use crate::framing::Framing;
 
-/// Maximum depth; deeper values become JSON text.
+/// Maximum nesting of inferred types. Values that are nested deeper become JSON text.
 const MAX_DEPTH: usize = 32;
-/// Maximum number of names of an object; one with more uses names as data, and becomes JSON text.
+/// Maximum number of names in an object. An object with more names probably uses them as data, so it becomes JSON text.
 const MAX_NAMES: usize = 1_000;
-/// Maximum number of types of a schema.
+/// Maximum number of types in the inferred schema.
 const MAX_TYPES: usize = 10_000;
 
-/// Infers a type that accepts all pushed values.
+/// Infers a type that accepts all values pushed so far.
 #[derive(Debug, Default)]
 pub struct Inference {
     root: Kind,
@@ -27,14 +27,14 @@ pub struct Inference {
     types: usize,
 }
 
-/// Kind of the values so far.
+/// Kind of all values at one place.
 #[derive(Debug, Default)]
 enum Kind {
-    /// Only null.
+    /// All values are null.
     #[default]
     Nothing,
     Boolean,
-    /// Integers, with `negative` set by one below 0 and `beyond` by one above 63 bits.
+    /// Integers. `negative` is true if at least one is below 0, `beyond` if at least one needs more than 63 bits.
     Whole {
         negative: bool,
         beyond: bool,
@@ -43,11 +43,11 @@ enum Kind {
     Text,
     List(Box<Kind>),
     Object(Names),
-    /// Several kinds, or a value beyond a limit.
+    /// Values of several kinds, or a value that exceeds a limit.
     Any,
 }
 
-/// Members in the order in which they appeared.
+/// Members of an object, in the order of their first appearance.
 #[derive(Debug, Default)]
 struct Names {
     places: HashMap<Box<[u8]>, usize>,
@@ -55,10 +55,10 @@ struct Names {
 }
 
 impl Inference {
-    /// Adds a value, with or without Confluent's prefix; `None` is null.
+    /// Adds a value, which may have the prefix of Confluent's serializers. `None` is null.
     ///
     /// # Errors
-    /// The value is not valid JSON.
+    /// Fails if the value is not valid JSON.
     pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), BadValue> {
         self.rows += 1;
         let Some(value) = value else { return Ok(()) };
@@ -83,10 +83,11 @@ impl Inference {
         if end.remaining() == 0 { Ok(()) } else { Err(Reason::from(JsonError::Trailing(end.remaining())).into()) }
     }
 
-    /// Returns the columns of the objects, all nullable.
+    /// Returns the columns for the members of the objects. All columns are nullable.
     ///
     /// # Errors
-    /// No object was pushed, not all values were objects, or they have too many members.
+    /// Fails if no object with members was pushed, if a value was not an object, or if there are too many members or
+    /// types.
     pub fn finish(self) -> Result<ArrowSchema, SchemaError> {
         if self.types > MAX_TYPES {
             let text = format!("the values have more than {MAX_TYPES} types: give a schema");
@@ -119,13 +120,13 @@ impl Kind {
             Kind::Text => DataType::Utf8,
             Kind::List(item) => DataType::List(Arc::new(item.field("item"))),
             Kind::Object(names) if !names.members.is_empty() => DataType::Struct(names.fields().into()),
-            // Without a known type, any value is accepted.
+            // The type is not known or not uniform, so the column accepts any value.
             Kind::Nothing | Kind::Object(_) | Kind::Any => return json_field(name, true),
         };
         Field::new(name, kind, true)
     }
 
-    /// Adds a value. The recursion is limited by [`MAX_DEPTH`].
+    /// Adds a value to the inferred kind. The recursion is limited by [`MAX_DEPTH`].
     fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<Scan<'a>> {
         let from = scan;
         match scan.peek() {
@@ -157,7 +158,7 @@ impl Kind {
             Some(b'{' | b'[') => self.mixed(from),
             Some(b'-' | b'0'..=b'9') => {
                 let number = scan.number()?;
-                // -0 counts as 0.
+                // -0 counts as 0, which is not negative.
                 let negative = number.text.starts_with('-') && number.text != "-0";
                 let found = match number.is_plain() {
                     true if number.text.parse::<i64>().is_ok() => Kind::Whole { negative, beyond: false },
@@ -192,7 +193,7 @@ impl Kind {
         };
     }
 
-    /// Handles a value of another kind.
+    /// Handles a value whose kind differs from that of the values before.
     fn mixed<'a>(&mut self, scan: Scan<'a>) -> Step<Scan<'a>> {
         *self = Kind::Any;
         scan.skip()
@@ -214,7 +215,7 @@ fn items<'a>(item: &mut Kind, mut scan: Scan<'a>, types: &mut usize, depth: usiz
 }
 
 impl Names {
-    /// Adds an object; returns false if it has too many members.
+    /// Adds an object. Returns false if the object, or the whole schema, has too many members.
     fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<(Scan<'a>, bool)> {
         let start = scan;
         scan.eat(b'{');

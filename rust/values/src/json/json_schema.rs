@@ -1,4 +1,4 @@
-//! Conversion of JSON Schema into an Arrow type: the common subset of drafts 4 to 2020-12, and Kafka Connect's
+//! Conversion of JSON Schema into an Arrow type. Supports the common subset of drafts 4 to 2020-12, and Kafka Connect's
 //! extensions.
 
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::error::SchemaError;
 
 const MAX_DEPTH: usize = 128;
 
-/// Index of the referring schema, name of the registered reference, and index of the referenced schema.
+/// Index of the referring schema, name of the reference in the registry, and index of the referenced schema.
 type Link = (usize, String, usize);
 
-/// Returns the field that a schema describes. Values without an Arrow type become JSON text.
+/// Returns the field that a schema describes. Values without an equivalent Arrow type are stored as JSON text.
 pub(super) fn field(text: &str, references: &[String], links: &[Link]) -> Result<Field, SchemaError> {
     let texts = references.iter().map(String::as_str).chain([text]);
     let documents = texts.map(JsonValue::parse).collect::<Result<Vec<_>, _>>()?;
@@ -26,15 +26,15 @@ pub(super) fn field(text: &str, references: &[String], links: &[Link]) -> Result
     Converter { documents: &documents, links, open: vec![root], types: 0 }.field("", at, Presence::REQUIRED, "", 0)
 }
 
-/// Presence and nullability of a value.
+/// Specifies whether a value may be missing or null.
 #[derive(Clone, Copy)]
 struct Presence {
     /// True if the member may be missing.
     optional: bool,
     /// True if the column is nullable.
     null: bool,
-    /// True if null is valid as well: `{"type": ["string", "null"], "enum": ["a"]}` has the type null but does not
-    /// accept it.
+    /// True if null is also a valid value. For example, `{"type": ["string", "null"], "enum": ["a"]}` has the type
+    /// null, but does not accept null.
     valid: bool,
 }
 
@@ -49,7 +49,7 @@ impl Presence {
         self.optional || self.null
     }
 
-    /// Marks a field whose null must be omitted instead of written.
+    /// Marks a field whose null must be omitted from objects instead of being written as null.
     fn mark(self, field: Field) -> Field {
         if self.optional && !self.valid { omitted(field) } else { field }
     }
@@ -72,7 +72,7 @@ struct Converter<'a> {
     /// The referenced schemas, followed by the schema itself.
     documents: &'a [JsonValue],
     links: &'a [Link],
-    /// Schemas in progress; a reference to one of these is recursive.
+    /// Schemas that are being converted. A reference to one of them is recursive.
     open: Vec<&'a JsonValue>,
     types: usize,
 }
@@ -151,7 +151,7 @@ impl<'a> Converter<'a> {
         }))
     }
 
-    /// Returns the type that a schema without `type` implies.
+    /// Returns the type that other keywords of a schema imply if the keyword `type` is missing.
     fn implied(&self, schema: &'a JsonValue) -> Implied<'a> {
         for name in ["oneOf", "anyOf", "allOf"] {
             let Some(JsonValue::List(branches)) = schema.get(name) else { continue };
@@ -182,7 +182,7 @@ impl<'a> Converter<'a> {
                 _ => Vec::new(),
             };
             let mut properties: Vec<_> = properties.iter().collect();
-            // Kafka Connect's order; its serializer sorts names alphabetically.
+            // Restore Kafka Connect's order, because its serializer sorts the names alphabetically.
             properties.sort_by_key(|(_, schema)| number(schema.get("connect.index")).unwrap_or(i64::MAX));
             let mut fields = Vec::new();
             for (name, schema) in properties {
@@ -222,7 +222,8 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// Returns the document that a reference names: by the name of the registered reference, else by its `$id`.
+    /// Returns the document to which a reference leads: the registered reference with this name or, if there is none,
+    /// the document with this `$id`.
     fn document(&self, name: &str, from: usize) -> Option<usize> {
         let absolute = uri::resolve_reference(self.id(from).unwrap_or_default(), name);
         for name in [name, &absolute] {
@@ -234,7 +235,7 @@ impl<'a> Converter<'a> {
         if let Some((at, _)) = all().find(|(_, id)| *id == absolute) {
             return Some(at);
         }
-        // The reference may be the last segment of an `$id`, if this is unambiguous.
+        // The name may also be the last segment of an `$id`, if only one document has such an `$id`.
         let mut ends = all().filter(|(_, id)| id.rsplit('/').next() == Some(name));
         ends.next().filter(|_| ends.next().is_none()).map(|(at, _)| at)
     }
@@ -246,7 +247,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Returns true if the schema's own keywords clearly accept null.
+/// Returns true if the keywords of the schema itself clearly accept null.
 fn accepts_null(schema: &JsonValue, types: &[&str]) -> bool {
     let listed = match (schema.get("enum"), schema.get("const")) {
         (Some(JsonValue::List(values)), _) => values.contains(&JsonValue::Null),
@@ -267,7 +268,7 @@ fn accepts_null(schema: &JsonValue, types: &[&str]) -> bool {
 
 enum Implied<'a> {
     Kind(&'static str),
-    /// A single schema, and whether null is an alternative.
+    /// The only schema among the branches other than null, and true if null is one of the branches.
     Branch(&'a JsonValue, bool),
     Any,
 }
@@ -317,7 +318,7 @@ fn decimal(schema: &JsonValue, path: &str) -> Result<DataType, SchemaError> {
     }
 }
 
-/// Parses a number, or the text of one.
+/// Returns an integer that is written as a number or as a string.
 fn number(schema: Option<&JsonValue>) -> Option<i64> {
     match schema? {
         JsonValue::Number(text) | JsonValue::String(text) => text.parse().ok(),

@@ -8,11 +8,11 @@ use arrow_schema::DataType;
 use super::error::JsonError;
 use crate::error::{BadValue, Reason, Step};
 
-/// Checks that all numbers of a column can be written. JSON has neither NaN nor infinities, for which Arrow's writer
-/// writes null.
+/// Checks that JSON can represent all numbers of a column. JSON has neither NaN nor infinities, and Arrow's writer
+/// would write null for them.
 ///
 /// # Errors
-/// The first row with such a number.
+/// Fails if a row contains such a number, and returns the first of these rows.
 pub fn check_finite(column: &dyn Array) -> Result<(), BadValue> {
     if all_finite(column) {
         return Ok(());
@@ -24,7 +24,8 @@ pub fn check_finite(column: &dyn Array) -> Result<(), BadValue> {
     }
 }
 
-/// Returns true if all numbers are finite, including those of null rows; the fast path for most columns.
+/// Returns true if all numbers are finite, including numbers in null rows. This fast check is sufficient for most
+/// columns.
 fn all_finite(column: &dyn Array) -> bool {
     match column.data_type() {
         DataType::Float64 => column.as_primitive::<Float64Type>().values().iter().all(|value| value.is_finite()),
@@ -51,7 +52,7 @@ fn items(column: &dyn Array) -> Option<&ArrayRef> {
     })
 }
 
-/// Checks one row. The recursion is as deep as the column's type.
+/// Checks one row. The depth of the recursion is limited by the column's type.
 fn check(column: &dyn Array, row: usize) -> Step {
     if column.is_null(row) {
         return Ok(());

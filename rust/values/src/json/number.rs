@@ -1,4 +1,4 @@
-//! Numbers, parsed without a conversion to double.
+//! Parsing of JSON numbers. Integers and decimals are exact, because they are not converted to double.
 
 use arrow_buffer::i256;
 
@@ -21,12 +21,13 @@ pub(crate) struct Number<'a> {
     pub(crate) negative: bool,
     whole: &'a [u8],
     fraction: &'a [u8],
-    /// Exponent with its sign.
+    /// Digits of the exponent with the sign, if any.
     exponent: &'a [u8],
 }
 
 impl<'a> Scan<'a> {
-    /// Reads an integer without exponent that fits into 64 bits; otherwise consumes nothing.
+    /// Reads an integer that has no exponent and surely fits into 64 bits. Returns `None` and consumes nothing for
+    /// other values.
     #[inline(always)]
     pub(crate) fn quick_integer(&mut self) -> Option<i64> {
         let (negative, digits) = match self.rest {
@@ -47,8 +48,8 @@ impl<'a> Scan<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// Reads a number that is exact as a double, or correctly rounded after one operation (Clinger); otherwise consumes
-    /// nothing.
+    /// Reads a number that a double represents exactly, or correctly rounded after one operation (Clinger's algorithm).
+    /// Returns `None` and consumes nothing for other values.
     #[inline(always)]
     pub(crate) fn quick_double(&mut self) -> Option<f64> {
         let (negative, digits) = match self.rest {
@@ -76,7 +77,7 @@ impl<'a> Scan<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// Skips a number without exponent; otherwise consumes nothing.
+    /// Skips a number without exponent. Returns false and consumes nothing for other values.
     #[inline(always)]
     pub(crate) fn skip_number(&mut self) -> bool {
         let digits = match self.rest {
@@ -144,7 +145,7 @@ impl<'a> Scan<'a> {
 fn digits_len(digits: &[u8]) -> usize {
     let mut rest = digits;
     while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-        // High bits of non-digit bytes; only the lowest one is reliable.
+        // The high bit of each byte that is not a digit. Only the lowest of these bits is reliable.
         let word = u64::from_le_bytes(*chunk) ^ (u64::MAX / 0xff * 0x30);
         let others = (word.wrapping_add(u64::MAX / 0xff * 0x76) | word) & (u64::MAX / 0xff * 0x80);
         if others != 0 {
@@ -155,7 +156,7 @@ fn digits_len(digits: &[u8]) -> usize {
     digits.len() - rest.len() + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Appends digits to a number, with wrap-around on overflow; returns it with the rest of the text.
+/// Appends digits to a number, which wraps around on overflow. Returns the number and the rest of the text.
 #[inline(always)]
 fn digits_of(mut rest: &[u8], mut value: u64) -> (u64, &[u8]) {
     while let Some((chunk, after)) = rest.split_first_chunk::<8>()
@@ -171,7 +172,7 @@ fn digits_of(mut rest: &[u8], mut value: u64) -> (u64, &[u8]) {
     (value, rest)
 }
 
-/// Parses eight digits; `None` if any byte is not a digit.
+/// Parses eight digits. Returns `None` if a byte is not a digit.
 #[inline(always)]
 fn eight_digits(chunk: [u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(chunk);
@@ -185,13 +186,13 @@ fn eight_digits(chunk: [u8; 8]) -> Option<u64> {
 }
 
 impl Number<'_> {
-    /// Returns a double or float, correctly rounded.
+    /// Returns the number as a double or float, correctly rounded.
     pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(&self, name: &'static str) -> Step<T> {
         let value = self.text.parse::<T>().ok().filter(|value| (*value).into().is_finite());
         value.ok_or_else(|| Reason::from(JsonError::Range(name)).into())
     }
 
-    /// Returns the integer value within `range`.
+    /// Returns the number as an integer, which must be within `range`.
     pub(crate) fn whole(&self, range: &std::ops::RangeInclusive<i128>, name: &'static str) -> Step<i128> {
         match self.unscaled(0, 38) {
             Ok(value) if range.contains(&value) => Ok(value),
@@ -200,18 +201,19 @@ impl Number<'_> {
         }
     }
 
-    /// Returns true for a number without point and exponent.
+    /// Returns true if the number has neither a decimal point nor an exponent.
     pub(crate) fn is_plain(&self) -> bool {
         self.fraction.is_empty() && self.exponent.is_empty()
     }
 
-    /// Returns the number scaled by 10^`scale`, which must have at most `precision` (up to 38) digits.
+    /// Returns the number multiplied by 10^`scale`. The result must be an integer with at most `precision` digits,
+    /// which is at most 38.
     pub(crate) fn unscaled(&self, scale: i8, precision: u8) -> Result<i128, JsonError> {
         let (first, _) = self.shifted(scale, precision, 38)?;
         Ok(if self.negative { -first } else { first })
     }
 
-    /// Returns the number scaled by 10^`scale`, with up to 76 digits.
+    /// Like [`unscaled`](Self::unscaled), but the result may have up to 76 digits.
     pub(crate) fn wide_unscaled(&self, scale: i8, precision: u8) -> Result<i256, JsonError> {
         let (first, (second, digits)) = self.shifted(scale, precision, 38)?;
         let shift = i256::from_i128(10).wrapping_pow(digits);
@@ -219,7 +221,8 @@ impl Number<'_> {
         Ok(if self.negative { value.wrapping_neg() } else { value })
     }
 
-    /// Scales by 10^`scale`; returns the first `split` digits, and the rest with its digit count.
+    /// Multiplies the number by 10^`scale`. Returns the first `split` digits of the result as a number, then the other
+    /// digits as a number and their count.
     fn shifted(&self, scale: i8, precision: u8, split: usize) -> Result<(i128, (i128, u32)), JsonError> {
         let digits = || self.whole.iter().chain(self.fraction);
         let zeros = digits().take_while(|digit| **digit == b'0').count();
@@ -227,7 +230,7 @@ impl Number<'_> {
         if zeros == count {
             return Ok((0, (0, 0)));
         }
-        // Number of digits before the decimal point.
+        // Number of digits before the decimal point, without leading zeros; negative if zeros follow the point.
         let point = (self.whole.len() - zeros.min(self.whole.len())) as i64
             - zeros.saturating_sub(self.whole.len()) as i64
             + self.power();
@@ -245,7 +248,7 @@ impl Number<'_> {
         Ok((take(first), (take(behind), behind as u32)))
     }
 
-    /// Returns the exponent, clamped to a range far beyond any column.
+    /// Returns the exponent, limited to a range that exceeds every column's scale by far.
     fn power(&self) -> i64 {
         let (sign, digits) = match self.exponent {
             [b'-', digits @ ..] => (-1, digits),
@@ -256,7 +259,7 @@ impl Number<'_> {
     }
 }
 
-/// Parses a text that must be a number and nothing else.
+/// Parses a text that consists of a single number.
 pub(crate) fn number_of(text: &[u8]) -> Option<Number<'_>> {
     let mut scan = Scan::new(text);
     scan.number().ok().filter(|_| scan.remaining() == 0)

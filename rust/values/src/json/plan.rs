@@ -1,4 +1,4 @@
-//! Decoding plan of a value, by the type of its column.
+//! Decoding plan of a value, which the type of its column determines.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use crate::avro::plan::shape_growth;
 use crate::builders::{Bytes, Columns, Count, Fixed, List, Shape, Slot, Values, add};
 use crate::error::SchemaError;
 
-/// Limits of nesting and number of types.
+/// Maximum nesting of types.
 const MAX_DEPTH: usize = 128;
 pub(crate) const MAX_TYPES: usize = 100_000;
 
-/// Column with its decoding operation.
+/// A column with the operation that decodes its values.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) shape: Shape,
     pub(crate) nullable: bool,
-    /// Minimum column bytes of an item.
+    /// Minimum size in columns of an item of this type, in bytes.
     pub(crate) growth: u64,
 }
 
-/// Decoding operation. Numbers are indexes among the columns of a kind.
+/// Operation that decodes a value. The numbers are indexes of columns in the vectors of [`Columns`].
 #[derive(Debug)]
 pub(crate) enum Op {
     Null,
     Boolean(usize),
     Long(usize),
     Int(usize),
-    /// Integers of other widths.
+    /// Integers of other widths, and unsigned integers.
     SmallInt(SmallInt, usize),
     Double(usize),
     Float(usize),
     Text(usize),
-    /// Value of any kind, as JSON text.
+    /// Value of any kind, which is stored as JSON text.
     Json(usize),
     Binary(usize),
     Fixed(usize, usize),
@@ -67,7 +67,7 @@ pub(crate) struct Decimal {
     pub(crate) wide: bool,
     pub(crate) precision: u8,
     pub(crate) scale: i8,
-    /// True if text is base64 of the unscaled value, as written by Kafka Connect.
+    /// True if strings are the base64 encoding of the unscaled value, which Kafka Connect writes.
     pub(crate) base64: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Member {
     pub(crate) node: Node,
 }
 
-/// Builds the plan of a column.
+/// Creates the plan for a column, and appends the column builders to `columns`.
 pub(crate) fn plan(root: &Field, columns: &mut Columns) -> Result<Node, SchemaError> {
     Planner { columns, types: 0 }.node(root, "", 0)
 }
@@ -250,7 +250,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the path of a field below another.
+/// Returns the path of the field `name` below `path`.
 pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
@@ -268,7 +268,7 @@ impl SmallInt {
     }
 }
 
-/// Returns true if `value` in this unit is a time of day.
+/// Returns true if `value`, in the given unit, is a valid time of day.
 pub(crate) fn is_time_of_day(value: i64, unit: TimeUnit) -> bool {
     (0..86_400 * per_second(unit)).contains(&value)
 }

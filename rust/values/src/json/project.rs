@@ -1,4 +1,4 @@
-//! Projection of a type to some of its fields.
+//! Projection of a type to selected fields.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Decoding of JSON values into rows of one type.
+//! Decoder of JSON values into rows of one type.
 
 use super::error::JsonError;
 use super::plan::{Node, plan};
@@ -44,8 +44,8 @@ impl Reader {
     }
 }
 
-/// Returns a value without its frame. JSON text never begins with byte 0, so with automatic framing another first byte
-/// means no frame.
+/// Returns a value without its frame. JSON text never begins with byte 0, so with automatic framing, a value that
+/// begins with another byte has no frame.
 #[inline]
 pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
     if matches!(framing, Framing::Bare | Framing::Header)
@@ -57,7 +57,7 @@ pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8
     Ok(split.map_err(|error| Reason::Other(error.to_string().into()))?.1)
 }
 
-/// Converts byte positions to count from the start.
+/// Converts byte positions in the error, so that they are counted from the start of the text.
 #[cold]
 pub(crate) fn with_position(mut fault: Box<Fault>, len: usize) -> Box<Fault> {
     if let Reason::Json(wrong) = fault.reason {

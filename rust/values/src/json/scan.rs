@@ -6,19 +6,20 @@ use super::error::{Found, JsonError};
 use crate::byte_reader::{utf8, word};
 use crate::error::{Reason, Step};
 
-/// Maximum nesting of skipped objects and arrays, a limit that many parsers have.
+/// Maximum nesting of objects and arrays that are skipped. Many parsers have the same limit.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// Remaining text. It is passed to functions and returned by value, like `Input`.
+/// Remaining text of a value. Functions take and return the scanner by value, like `ByteReader`, so that it stays in
+/// registers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
     pub(super) rest: &'a [u8],
 }
 
-/// Content of a string: valid UTF-8 with valid escapes.
+/// Content of a string, which is valid UTF-8 with valid escapes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quoted<'a> {
     pub(crate) raw: &'a [u8],
@@ -58,7 +59,7 @@ impl<'a> Scan<'a> {
         Scan { rest: self.rest.get(len..).unwrap_or_default() }
     }
 
-    /// Skips a byte, if the text continues with it.
+    /// Skips the byte if the text continues with it. Returns true if so.
     #[inline(always)]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         match self.rest {
@@ -70,7 +71,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips a word, if the text continues with it.
+    /// Skips the word if the text continues with it. Returns true if so.
     #[inline(always)]
     pub(crate) fn word<const N: usize>(&mut self, word: &[u8; N]) -> bool {
         match self.rest.split_first_chunk::<N>() {
@@ -82,7 +83,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reports an unexpected token.
+    /// Returns the error for an unexpected token.
     #[cold]
     #[inline(never)]
     pub(crate) fn unexpected<T>(self, expected: &'static str) -> Step<T> {
@@ -93,7 +94,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Skips a colon with surrounding whitespace.
+    /// Skips a colon, and whitespace before and after the colon.
     #[inline(always)]
     pub(crate) fn colon(&mut self) -> Step {
         if !self.eat(b':') {
@@ -106,7 +107,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Skips a comma and returns true, or skips `end` and returns false.
+    /// Skips a comma and returns true, or skips the byte `end` and returns false.
     #[inline(always)]
     pub(crate) fn more(&mut self, end: u8) -> Step<bool> {
         self.skip_whitespace();
@@ -147,7 +148,7 @@ impl<'a> Scan<'a> {
         Ok(quoted)
     }
 
-    /// Skips a value; the most frequent kinds inline.
+    /// Skips a value. The most frequent kinds are handled inline.
     #[inline(always)]
     pub(crate) fn skip_fast(&mut self) -> Step {
         match self.peek() {
@@ -170,7 +171,7 @@ impl<'a> Scan<'a> {
         let mut rest = self.rest;
         loop {
             let chunk = rest.split_first_chunk::<8>();
-            // Missing bytes at the end of the text are zeros, which a string cannot contain.
+            // At the end of the text, the word is filled up with zeros, which are not valid in a string.
             let word = chunk.map_or_else(|| word(rest), |(chunk, _)| u64::from_le_bytes(*chunk));
             let found = special(word) | word & HIGHS;
             match chunk {
@@ -189,7 +190,7 @@ impl<'a> Scan<'a> {
     /// Skips and validates a value of any kind, without recursion.
     #[inline(never)]
     pub(crate) fn skip(mut self) -> Step<Self> {
-        // Open containers, one bit each: 1 for an object.
+        // One bit per open container, which is set for an object and unset for an array.
         let (mut objects, mut depth) = (0_u128, 0);
         loop {
             if self.eat(b'{') {
@@ -210,7 +211,7 @@ impl<'a> Scan<'a> {
             } else {
                 self.scalar()?;
             }
-            // After a value.
+            // A value has ended.
             loop {
                 if depth == 0 {
                     return Ok(self);
@@ -248,7 +249,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reports an unexpected token, or the end of the text within a word like `null`.
+    /// Returns the error for an unexpected token, or for a text that ends within a word such as `null`.
     #[cold]
     pub(crate) fn unexpected_word<T>(self) -> Step<T> {
         let cut = [&b"null"[..], b"true", b"false"].iter().any(|word| word.starts_with(self.rest));
@@ -260,7 +261,8 @@ fn deeper(depth: usize) -> Step<usize> {
     if depth == MAX_DEPTH { Err(Reason::from(JsonError::Depth(MAX_DEPTH)).into()) } else { Ok(depth + 1) }
 }
 
-/// Returns the high bits of bytes that end or escape a string; only the lowest one is reliable.
+/// Returns the high bit of each byte that ends a string, starts an escape or is a control character. Only the lowest of
+/// these bits is reliable.
 #[inline(always)]
 fn special(word: u64) -> u64 {
     let quote = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
@@ -269,7 +271,7 @@ fn special(word: u64) -> u64 {
     (quote | escape | control) & !word & HIGHS
 }
 
-/// Reads a string with escapes, with non-ASCII characters, or near the end of the text.
+/// Reads a string that contains escapes or non-ASCII characters, or that is close to the end of the text.
 #[inline(never)]
 fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
     let (mut rest, mut escaped) = (from, false);
@@ -294,7 +296,7 @@ fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
                 rest = rest.get(escape(rest)?.1..).unwrap_or_default();
             }
             [] => {
-                // Invalid UTF-8 is the better error message.
+                // If the bytes are not valid UTF-8 either, that is the more helpful error.
                 utf8_so_far(from)?;
                 return Err(Reason::Truncated.into());
             }
@@ -310,7 +312,7 @@ fn utf8_so_far(bytes: &[u8]) -> Step {
     }
 }
 
-/// Decodes the escape at the start of the text; returns the character and the length of the escape.
+/// Decodes the escape at the start of the text. Returns the character and the length of the escape.
 fn escape(rest: &[u8]) -> Step<(char, usize)> {
     let wrong = |wrong: fn(usize) -> JsonError| Reason::from(wrong(rest.len()));
     let short = match rest.get(1) {
@@ -355,7 +357,7 @@ fn escape(rest: &[u8]) -> Step<(char, usize)> {
     }
 }
 
-/// Appends a string without its escapes, which were validated before.
+/// Appends a string to `out` and resolves its escapes, which were validated before.
 pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Step {
     let mut rest = raw;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {

@@ -2,7 +2,7 @@
 
 use arrow_schema::TimeUnit;
 
-/// Returns the number of units in a second.
+/// Returns the number of units per second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -18,17 +18,17 @@ pub(crate) fn date(text: &[u8]) -> Option<i32> {
     rest.is_empty().then_some(days)
 }
 
-/// Parses `17:03:59.25`, with or without `Z`, into units since midnight.
+/// Parses `17:03:59.25`, with or without `Z`, into the number of units since midnight.
 pub(crate) fn time(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let Clock { seconds, nanos, leap, rest } = clock(text)?;
-    // Arrow's times of day end before it.
+    // Arrow's times of day end before a leap second.
     if leap {
         return None;
     }
     matches!(rest, b"" | b"Z" | b"z" | b"+00:00" | b"-00:00").then(|| within(seconds, nanos, unit)).flatten()
 }
 
-/// Parses `2026-11-23T17:03:59.25+01:00` into units since 1970; without an offset it is UTC.
+/// Parses `2026-11-23T17:03:59.25+01:00` into the number of units since 1970. A time without an offset is in UTC.
 pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let (days, rest) = day(text)?;
     let [b'T' | b't' | b' ', rest @ ..] = rest else { return None };
@@ -44,11 +44,12 @@ pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
         _ => return None,
     };
     let seconds = i64::from(days) * 86_400 + seconds - east;
-    // A leap second is the last one of a day in UTC. As in POSIX, it is the first one of the next day.
+    // A leap second is the last second of a day in UTC. As in POSIX, it is converted to the first second of the next
+    // day.
     (!leap || seconds.rem_euclid(86_400) == 0).then(|| within(seconds, nanos, unit)).flatten()
 }
 
-/// Converts to the unit; finer digits are truncated.
+/// Converts a time to the unit. Finer digits are truncated.
 fn within(seconds: i64, nanos: i64, unit: TimeUnit) -> Option<i64> {
     let per = per_second(unit);
     seconds.checked_mul(per)?.checked_add(nanos / (1_000_000_000 / per))
@@ -64,7 +65,7 @@ fn two_digits(text: &[u8], max: i64) -> Option<(i64, &[u8])> {
     }
 }
 
-/// Parses a date into days since 1970; returns the rest of the text.
+/// Parses a date into days since 1970. Returns the days and the rest of the text.
 fn day(text: &[u8]) -> Option<(i32, &[u8])> {
     let (century, rest) = two_digits(text, 99)?;
     let (year, rest) = two_digits(rest, 99)?;
@@ -82,18 +83,18 @@ fn day(text: &[u8]) -> Option<(i32, &[u8])> {
     if !(1..=max).contains(&day) {
         return None;
     }
-    // Years begin in March, so that a leap day is the last day.
+    // Count years from March, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(((before + (153 * month + 2) / 5 + day - 1 - 719_468) as i32, rest))
 }
 
-/// A time of a day, and what follows.
+/// Time of day, and the text that follows the time.
 struct Clock<'a> {
-    /// Since midnight.
+    /// Seconds since midnight.
     seconds: i64,
     nanos: i64,
-    /// True within second 60.
+    /// True for a leap second, which has the number 60.
     leap: bool,
     rest: &'a [u8],
 }

@@ -1,6 +1,6 @@
 //! URIs of schemas.
 
-/// Resolves a reference against `base` (RFC 3986, 5.2).
+/// Resolves the URI `reference` relative to `base` (RFC 3986, section 5.2).
 pub(super) fn resolve_reference(base: &str, reference: &str) -> String {
     let scheme = |text: &str| text.split_once(':').filter(|(scheme, _)| !scheme.contains('/')).map(|(it, _)| it.len());
     if scheme(reference).is_some() {
@@ -28,7 +28,7 @@ pub(super) fn resolve_reference(base: &str, reference: &str) -> String {
     format!("{authority}{}", parts.join("/"))
 }
 
-/// Returns a text without its percent-encoding; `None` if the result is not UTF-8.
+/// Decodes the percent-encoding of a text. Returns `None` if the result is not UTF-8.
 pub(super) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! JSON text as a tree with ordered members, for schemas.
+//! JSON text as a tree whose objects keep the order of their members, for schemas.
 
 use super::scan::{Scan, unescape};
 use crate::error::{Reason, SchemaError, Step};
@@ -18,7 +18,7 @@ impl JsonValue {
         let whole = || {
             let mut scan = Scan::new(text.as_bytes());
             scan.skip_whitespace();
-            // `skip` rejects excessive nesting without recursion.
+            // `skip` rejects excessive nesting, and does not use recursion itself.
             let mut end = scan.skip()?;
             end.skip_whitespace();
             if end.remaining() > 0 {
@@ -46,7 +46,7 @@ impl JsonValue {
         }
     }
 
-    /// Returns the schema with this `$anchor`, or with `#` and the name as its `$id`, as in draft 6.
+    /// Returns the schema whose `$anchor` is `name`, or whose `$id` is `#` followed by `name`, as in draft 6.
     pub(crate) fn anchor(&self, name: &str) -> Option<&JsonValue> {
         match self {
             JsonValue::Object(members) => {
@@ -64,7 +64,7 @@ impl JsonValue {
         }
     }
 
-    /// Resolves a JSON pointer.
+    /// Returns the value to which a JSON pointer leads.
     pub(crate) fn at(&self, pointer: &str) -> Option<&JsonValue> {
         let mut at = self;
         for part in pointer.split('/').skip(1) {

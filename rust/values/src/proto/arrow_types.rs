@@ -1,4 +1,4 @@
-//! Arrow type of a message, its columns, and its decoding plan.
+//! Arrow type and columns for a message, and the plan that decodes the message.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::builders::{Columns, Count, List, Shape, Slot, add};
 use crate::decoder::Options;
 use crate::error::SchemaError;
 
-/// Maximum nesting of messages, as in Protobuf's own decoders.
+/// Maximum nesting of messages, which is the same as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
-/// Maximum number of fields of all messages; each use of a message counts.
+/// Maximum number of fields in all messages. If a message is used several times, its fields count each time.
 const MAX_FIELDS: usize = 100_000;
 
-/// Column of a message with its plan.
+/// Column and decoding plan of a message.
 pub(super) struct Target {
     pub(super) shape: Shape,
     pub(super) plan: Plan,
@@ -28,17 +28,17 @@ pub(super) struct Target {
 pub(super) struct Builder<'a> {
     pub(super) pool: &'a Pool,
     pub(super) enums: Enums,
-    /// Expansion depth of recursive messages.
+    /// Depth to which recursive messages are expanded.
     recursion: usize,
     pub(super) columns: &'a mut Columns,
-    /// Enclosing messages.
+    /// Ids of the enclosing messages.
     open: Vec<usize>,
     fields: usize,
 }
 
 pub(super) type Built<T> = Result<T, SchemaError>;
 
-/// Parts of a plan under construction.
+/// Parts of a plan that is being built.
 #[derive(Default)]
 struct PlanBuilder {
     entries: Vec<Entry>,
@@ -48,11 +48,11 @@ struct PlanBuilder {
     maps: Vec<(usize, Keys)>,
 }
 
-/// Column and decoding operation of one value of a field.
+/// Column and decoding operation for one value of a field.
 pub(super) struct FieldColumn {
     pub(super) shape: Shape,
     pub(super) op: Op,
-    /// Value if the field is absent but not nullable.
+    /// Value of an absent field whose column is not nullable.
     pub(super) default: Absent,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
             fields.push(Arc::new(ArrowField::new(&*field.name, shape.data_type.clone(), nullable)));
             shapes.push(shape);
         }
-        // Unread members of a oneof still unset those that are read.
+        // A member of a oneof that is not decoded still unsets the members that are decoded.
         let involved: Vec<usize> = message.fields.iter().filter(read).filter_map(|field| field.oneof).collect();
         for field in message.fields.iter().filter(|field| !read(field)) {
             if field.oneof.is_some_and(|oneof| involved.contains(&oneof)) {
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         Ok(Target { shape, plan: parts.plan() })
     }
 
-    /// Adds a field to the plan; returns its column, and whether it is nullable.
+    /// Adds a field to the plan. Returns the field's column, and true if the column is nullable.
     fn field(
         &mut self,
         field: &'a Field,
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
             if wire(field.kind) == 2 || matches!(field.kind, Kind::Group(_)) {
                 parts.entry(field, at, wire(field.kind), false, Op::Item(list, growth, Box::new(one.op)));
             } else {
-                // Packed and unpacked encodings are both accepted, whichever is declared.
+                // Decoders must accept both packed and unpacked items, regardless of the declaration.
                 let again = self.scalar_op(field.kind, &one.shape.slot)?;
                 parts.entry(field, at, wire(field.kind), false, Op::Item(list, growth, Box::new(one.op)));
                 parts.entry(field, at, 2, false, Op::Packed(list, growth, Box::new(again)));
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         Ok(Shape { data_type, slot: Slot::Map(list, Box::new([key, value])) })
     }
 
-    /// Builds the column of one value of a field.
+    /// Builds the column and operation for one value of a field.
     fn one(&mut self, field: &'a Field, projection: &Projection<'_>, path: &str) -> Built<FieldColumn> {
         let leaf = |described: &str| match projection.is_all() {
             true => Ok(()),
@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
 }
 
 impl PlanBuilder {
-    /// Returns the index of the next field.
+    /// Returns the index in `absent` for the next field. Fails if there are too many fields.
     fn presence_index(&self, field: &Field) -> Built<u16> {
         let at = self.absent.len();
         u16::try_from(at).map_err(|_| SchemaError::new(&field.name, "a message has more than 65,536 fields"))
@@ -260,11 +260,11 @@ impl PlanBuilder {
 
     fn plan(self) -> Plan {
         let PlanBuilder { mut entries, mut absent, oneofs, lists, maps } = self;
-        // Sorts entries, and updates the references to them.
+        // Sort the entries, and update the references to them.
         let tags: Vec<u32> = entries.iter().map(|entry| entry.tag).collect();
         entries.sort_by_key(|entry| entry.tag);
         for one in &mut absent {
-            // Each `Empty` has an entry with its tag.
+            // The entry of each `Empty` is found by its tag.
             if let Absent::Empty(at) = one {
                 let tag = tags.get(*at).copied().unwrap_or_default();
                 *at = entries.binary_search_by_key(&tag, |entry| entry.tag).unwrap_or_default();
@@ -298,7 +298,7 @@ impl PlanBuilder {
 }
 
 impl Plan {
-    /// Returns the bytes of a message's defaults.
+    /// Returns the size in columns of a message's default values, in bytes.
     fn growth(&self) -> u64 {
         let of = |absent: &Absent| if let Absent::Text(_, symbol) = absent { symbol.piece().len() as u64 } else { 0 };
         let below = |entry: &Entry| match &entry.op {
@@ -309,7 +309,8 @@ impl Plan {
     }
 }
 
-/// Returns the column bytes of an item beyond those in the input; 0 if the input always has at least as many.
+/// Returns the size in columns of an item, in bytes, minus the size of its encoding. Returns 0 if the encoding is never
+/// smaller.
 fn growth(one: &FieldColumn) -> u64 {
     match &one.op {
         Op::Message(plan) | Op::Group(plan) => shape_growth(&one.shape).saturating_add(plan.growth()),
@@ -321,7 +322,8 @@ fn growth(one: &FieldColumn) -> u64 {
     }
 }
 
-/// Returns the error for a delimited message with an Arrow type of its own, which is neither read nor written.
+/// Returns the error message for a delimited message of a type that does not become a struct. Such messages are neither
+/// decoded nor encoded.
 pub(super) fn delimited(message: &str) -> String {
     format!(
         "{message} is delimited here, which samsarrow supports for messages that become structs: leave the field out \
@@ -329,7 +331,7 @@ pub(super) fn delimited(message: &str) -> String {
     )
 }
 
-/// Returns true for the null column below the expansion depth.
+/// Returns true for the column of nulls that represents messages below the expansion depth.
 fn is_null(shape: &Shape) -> bool {
     shape.data_type == DataType::Null
 }

@@ -1,13 +1,14 @@
-//! Well-known `.proto` files that compilers and registries bundle, reduced to the parts that messages use.
+//! Well-known `.proto` files that compilers and registries bundle. They only contain the parts that affect messages.
 
-/// Files that describe other files, by name. They are large, and few schemas have fields of their types.
+/// Files that describe other files, by name. They are only parsed when imported, because they are large and few schemas
+/// use them.
 pub(super) const DESCRIBING: [(&str, &str); 3] = [
     ("google/protobuf/descriptor.proto", include_str!("known/descriptor.proto")),
     ("google/protobuf/type.proto", include_str!("known/type.proto")),
     ("google/protobuf/api.proto", include_str!("known/api.proto")),
 ];
 
-/// Texts of the files. Types used only by options are left out, since options are not read.
+/// Texts of the other files. Types that only options use are left out, because options are not read.
 pub(super) const FILES: [&str; 12] = [
     r#"package google.protobuf; message Timestamp { int64 seconds = 1; int32 nanos = 2; }
        message Duration { int64 seconds = 1; int32 nanos = 2; } message Empty {}

@@ -1,4 +1,4 @@
-//! Execution of a decoding plan over the bytes of one message.
+//! Execution of a decoding plan on the bytes of one message.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -14,10 +14,10 @@ use crate::builders::{Columns, Shape, Slot};
 use crate::byte_reader::{ByteReader, utf8};
 use crate::error::{Fault, Reason, Step};
 
-/// Bit set of the fields that were present.
+/// Bit set of the fields that occurred in a message.
 struct Seen {
     first: u64,
-    /// Fields from number 64 on.
+    /// Bits of the fields from index 64 on.
     more: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Seen {
         Seen { first: 0, more }
     }
 
-    /// Adds a field; returns true if it was present before.
+    /// Adds a field. Returns true if it was already in the set.
     #[inline(always)]
     fn put(&mut self, field: u16) -> bool {
         let bit = 1 << (field % 64);
@@ -56,8 +56,8 @@ impl Seen {
 impl Plan {
     /// Decodes a message into the columns of `shapes`.
     ///
-    /// A repeated occurrence of a field is noticed when its column already has the row. Such messages are rare; they
-    /// are decoded again with `MERGE`, which merges repeated fields first.
+    /// If a field occurs again, its column already has a value for the row. Such messages are rare. They are decoded
+    /// again with `MERGE`, which merges repeated fields first.
     pub(super) fn run<const MERGE: bool>(&self, message: &[u8], shapes: &[Shape], columns: &mut Columns) -> Step {
         if MERGE && let Some(merged) = merge::merged(self, message)? {
             return self.pass::<MERGE>(&merged, shapes, columns);
@@ -87,7 +87,7 @@ impl Plan {
         self.end::<MERGE>(&seen, shapes, columns)
     }
 
-    /// Appends absent fields, and closes lists and maps.
+    /// Appends the values of absent fields, and closes the rows of lists and maps.
     #[inline(always)]
     fn end<const MERGE: bool>(&self, seen: &Seen, shapes: &[Shape], columns: &mut Columns) -> Step {
         for (at, &absent_mask) in self.absent_mask.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Plan {
                     entry.step::<MERGE>(&mut ByteReader::new(&[0]), shapes, columns)?;
                 }
             }
-            // The field may be in another part of the message.
+            // The field may follow when repeated occurrences of the message are merged.
             Some(Absent::Required(_)) if !MERGE => return Err(Reason::Again.into()),
             Some(absent) => absent.push(columns)?,
             None => (),
@@ -180,7 +180,7 @@ impl Entry {
 }
 
 impl Op {
-    /// Decodes a value after its tag, and appends it to the column of this shape.
+    /// Decodes a value whose tag was already read, and appends the value to the column.
     #[inline(never)]
     fn rare<'a, const MERGE: bool>(
         &self,
@@ -272,7 +272,7 @@ impl Op {
 }
 
 impl Wrapper {
-    /// Decodes a wrapper; the last occurrence of its field counts.
+    /// Decodes a wrapper message. If its field is repeated, the last occurrence counts.
     fn run(&self, message: &[u8], columns: &mut Columns) -> Step {
         let mut last = None;
         let mut input = ByteReader::new(message);
@@ -301,13 +301,13 @@ fn text(to: usize, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
     columns.bytes[to].push(piece)
 }
 
-/// Appends an enum number without a name.
+/// Appends the number of an enum value that has no name, as text.
 #[cold]
 fn push_unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
     columns.bytes[to].push(ShortBytes::from(number.to_string().as_bytes()))
 }
 
-/// Returns true if any of the last keys is repeated.
+/// Returns true if the last `entries` keys contain duplicates.
 fn has_repeated_key(keys: Keys, entries: usize, columns: &Columns) -> bool {
     match keys {
         _ if entries < 2 => false,
@@ -319,7 +319,7 @@ fn has_repeated_key(keys: Keys, entries: usize, columns: &Columns) -> bool {
 }
 
 fn has_duplicates<T: Eq + Hash>(keys: impl Iterator<Item = T> + Clone) -> bool {
-    /// Number of keys up to which pairwise comparison is faster.
+    /// Up to this number of keys, pairwise comparison is faster than a hash set.
     const FEW: usize = 8;
     if keys.clone().nth(FEW).is_none() {
         let mut rest = keys;

@@ -1,5 +1,5 @@
-//! Serialized descriptors: a FileDescriptorSet, or one FileDescriptorProto. Field numbers are those of
-//! descriptor.proto.
+//! Parser of serialized descriptors: a FileDescriptorSet, or a single FileDescriptorProto. The field numbers are those
+//! in descriptor.proto.
 
 use super::file::{Default as Given, Enum, Features, Field, File, Label, Message, Presence, Scalar, Syntax, Type};
 use super::skip;
@@ -26,7 +26,7 @@ pub(super) fn file(bytes: &[u8]) -> Result<File, SchemaError> {
     read.map_err(|fault| SchemaError::new("", format!("these bytes are no FileDescriptorProto: {}", fault.reason)))
 }
 
-/// Field of a descriptor: a number, or bytes.
+/// Value of a descriptor's field: a number or bytes.
 struct Part<'a> {
     number: u64,
     bytes: &'a [u8],
@@ -156,7 +156,7 @@ fn field(bytes: &[u8]) -> Step<Field> {
         Ok(())
     })?;
     if optional {
-        // The oneof is synthetic.
+        // The oneof of such a field is synthetic.
         (field.label, field.oneof) = (Label::Optional, None);
     }
     field.kind = match Scalar::from_number(kind) {
@@ -191,7 +191,7 @@ fn enumeration(bytes: &[u8]) -> Step<Enum> {
     Ok(found)
 }
 
-/// Returns the features among options.
+/// Returns the features in the field `at` of serialized options.
 fn features_at(at: u32, options: &[u8]) -> Step<Features> {
     let mut features = Features::default();
     each(options, |number, part| {

@@ -1,16 +1,16 @@
 //! A `.proto` file before name resolution, parsed from text or from a descriptor.
 
-/// Features of fields; unset ones are inherited from the enclosing scope.
+/// Features of fields. A feature that is not set is inherited from the enclosing scope.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Features {
     pub(super) presence: Option<Presence>,
     pub(super) packed: Option<bool>,
-    /// True if messages are delimited by two tags instead of a length prefix.
+    /// True if messages are delimited by two tags instead of having a length prefix.
     pub(super) delimited: Option<bool>,
 }
 
 impl Features {
-    /// Returns these features, with unset ones inherited from `above`.
+    /// Returns these features, in which those of `above` replace the features that are not set.
     pub(super) fn or(self, above: Features) -> Features {
         Features {
             presence: self.presence.or(above.presence),
@@ -19,7 +19,7 @@ impl Features {
         }
     }
 
-    /// Sets a feature from `features.NAME = VALUE`; irrelevant ones are ignored.
+    /// Sets a feature from `features.NAME = VALUE`. Features that do not affect decoding are ignored.
     pub(super) fn set(&mut self, name: &str, value: &str) {
         match (name, value) {
             ("field_presence", "EXPLICIT") => self.presence = Some(Presence::Explicit),
@@ -32,7 +32,7 @@ impl Features {
     }
 }
 
-/// Field presence: whether a missing field differs from one with the default.
+/// Field presence: determines whether a missing field differs from a field with the default value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Explicit,
@@ -65,21 +65,21 @@ pub(super) struct Message {
     pub(super) fields: Vec<Field>,
     pub(super) messages: Vec<Message>,
     pub(super) enums: Vec<Enum>,
-    /// Features of each oneof.
+    /// Features of each oneof in the message.
     pub(super) oneofs: Vec<Features>,
     pub(super) features: Features,
-    /// True for the synthetic message of a map entry.
+    /// True for the synthetic message that represents the entry of a map.
     pub(super) entry: bool,
-    /// True for the synthetic message of a group.
+    /// True for the synthetic message that represents a group.
     pub(super) group: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Label {
-    /// No label, or `optional` in proto2.
+    /// No label. In proto2 also `optional`.
     #[default]
     Singular,
-    /// `optional` with explicit presence.
+    /// `optional` in proto3, which means explicit presence.
     Optional,
     Required,
     Repeated,
@@ -97,10 +97,10 @@ pub(super) struct Field {
     pub(super) features: Features,
 }
 
-/// A default value as written.
+/// A default value as it is written in the file.
 #[derive(Debug)]
 pub(super) enum Default {
-    /// A number or a name; in descriptors also text.
+    /// A number or a name. In descriptors, also the text of a string.
     Word(String),
     /// Content of a quoted string.
     Quoted(Vec<u8>),
@@ -109,7 +109,7 @@ pub(super) enum Default {
 #[derive(Debug)]
 pub(super) enum Type {
     Scalar(Scalar),
-    /// Message or enum, by its relative name.
+    /// Message or enum, by a name that is not resolved yet.
     Named(String),
     Group(String),
 }
@@ -140,7 +140,7 @@ pub(crate) enum Scalar {
     Sint64,
 }
 
-/// Scalar types with their names, and their numbers in descriptors.
+/// Scalar types with their names in files and their numbers in descriptors.
 const SCALARS: [(Scalar, &str, u64); 15] = [
     (Scalar::Double, "double", 1),
     (Scalar::Float, "float", 2),
@@ -172,7 +172,7 @@ impl Scalar {
         SCALARS.iter().find(|(other, ..)| *other == self).map_or("", |(_, name, _)| name)
     }
 
-    /// Returns the wire type: 0 for varints, 1 and 5 for 8 and 4 bytes, 2 for length-prefixed data.
+    /// Returns the wire type: 0 for varints, 1 for 8 bytes, 5 for 4 bytes, 2 for data with a length prefix.
     pub(super) fn wire(self) -> u32 {
         match self {
             Scalar::Double | Scalar::Fixed64 | Scalar::Sfixed64 => 1,

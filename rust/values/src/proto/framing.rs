@@ -1,22 +1,23 @@
-//! Message of a value within its schema, written in the frame after the schema id.
+//! The part of a frame that identifies the message type within a schema. It follows the schema id.
 
 use samsarrow_wire::varint::put_unsigned_varlong;
 
 use crate::byte_reader::ByteReader;
 use crate::framing::{FrameError, Framing, SchemaId};
 
-/// Maximum nesting of messages.
+/// Maximum number of message indexes, which is the maximum nesting of messages.
 const MAX_INDEXES: i64 = 100;
 
-/// Key of field 1, length-prefixed.
+/// Tag of field 1, whose value has a length prefix.
 const NAME_KEY: u64 = 1 << 3 | 2;
 
-/// Encoded message indexes: the index of the message in the file, then within that message, and so on.
+/// Encoded message indexes: the index of a top-level message in the file, then the index of a message nested in it, and
+/// so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageIndexes<'a>(pub(super) &'a [u8]);
 
 impl MessageIndexes<'_> {
-    /// Returns the indexes; an empty list means the first message of the file.
+    /// Returns the indexes. An encoded empty list stands for the first message of the file.
     pub(super) fn numbers(self) -> Option<Vec<i64>> {
         let mut input = ByteReader::new(self.0);
         let count = input.long().ok()?;
@@ -27,20 +28,20 @@ impl MessageIndexes<'_> {
     }
 }
 
-/// Message of a value within its schema.
+/// Identifies the message type of a value within its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// By message indexes, as written by Confluent's serializers.
+    /// Message indexes, as Confluent's serializers write them.
     At(MessageIndexes<'a>),
-    /// By name without the package, as written by Apicurio's serializers.
+    /// Name of the message without the package, as Apicurio's serializers write it.
     Named(&'a str),
 }
 
-/// Splits a value into schema id, message and payload. A header of Confluent's serializers includes the message
-/// indexes.
+/// Splits a value into its schema id, message type and payload. If Confluent's serializers write the id into a header,
+/// the header also contains the message indexes.
 ///
 /// # Errors
-/// The value has no schema id or no message.
+/// Fails if there is no valid schema id, or if the message type is missing.
 pub fn split<'a>(
     framing: Framing,
     value: &'a [u8],
@@ -71,7 +72,8 @@ pub fn split<'a>(
     }
 }
 
-/// Parses the length-prefixed message with the name in field 1; returns the name and the rest.
+/// Parses the message name that Apicurio's serializers write: a message with a length prefix, which contains the name
+/// in field 1. Returns the name and the rest of the value.
 fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let mut input = ByteReader::new(bytes);
     let len = usize::try_from(input.varint().ok()?).ok()?;
@@ -84,7 +86,7 @@ fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     (named.len() == 0).then_some((name, input.rest()))
 }
 
-/// Writes the message name as Apicurio's serializers do.
+/// Writes the message name like Apicurio's serializers.
 pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
     let mut named = Vec::new();
     put_unsigned_varlong(&mut named, NAME_KEY);
@@ -94,7 +96,8 @@ pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&named);
 }
 
-/// Splits off the message indexes: a count and as many zig-zag numbers; count 0 stands for the single index 0.
+/// Splits off the message indexes, which are a count and as many zig-zag varints. The count 0 stands for the single
+/// index 0.
 fn split_indexes(bytes: &[u8]) -> Option<(MessageIndexes<'_>, &[u8])> {
     let mut input = ByteReader::new(bytes);
     let count = input.long().ok()?;
@@ -135,7 +138,7 @@ mod tests {
                 assert_eq!(named(&value[..len]), Err(FrameError::Name), "{len}");
             }
         }
-        // Another field, trailing bytes, or invalid UTF-8.
+        // The message has another field, trailing bytes, invalid UTF-8 or no field.
         for name in [&b"\x03\x12\x01a"[..], b"\x04\x0a\x01ab", b"\x03\x0a\x01\xff", b"\0"] {
             assert_eq!(named(&[&[0, 0, 0, 0, 0, 0, 0, 0, 7][..], name].concat()), Err(FrameError::Name));
         }

@@ -1,4 +1,4 @@
-//! `google.protobuf.Struct`, `Value` and `ListValue` as JSON text.
+//! Decoding of `google.protobuf.Struct`, `Value` and `ListValue` as JSON text.
 
 use serde_json::{Map, Number, Value};
 
@@ -9,7 +9,7 @@ use crate::error::{Reason, Step};
 
 /// Maximum nesting of values.
 const MAX_DEPTH: usize = 100;
-/// Memory of a value while it is read; it may have no bytes in the input.
+/// Estimated memory of a value while it is decoded, in bytes. The value itself may take no bytes in the input.
 const GROWTH: u64 = 128;
 
 pub(super) fn text(what: Json, message: &[u8], budget: &mut Budget) -> Step<String> {
@@ -22,7 +22,7 @@ pub(super) fn text(what: Json, message: &[u8], budget: &mut Budget) -> Step<Stri
     Ok(found.to_string())
 }
 
-/// Merges a message into an existing value.
+/// Merges an encoded message into an existing JSON value.
 fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut Budget) -> Step {
     if depth >= MAX_DEPTH {
         return Err(skip::too_deep());
@@ -53,7 +53,7 @@ fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut
             (Json::Value, 0x1a) => *into = Value::String(string(input.delimited()?.0)?),
             (Json::Value, 0x20) => *into = Value::Bool(input.varint()? != 0),
             (Json::Value, 0x2a) => {
-                // Repeated values of the same kind are merged.
+                // If the previous value is also an object, both are merged.
                 if !into.is_object() {
                     *into = Value::Object(Map::new());
                 }
@@ -91,7 +91,7 @@ fn string(bytes: &[u8]) -> Step<String> {
     }
 }
 
-/// Returns a number; NaN and infinities become strings, as in Protobuf's JSON mapping of doubles.
+/// Returns a JSON number. NaN and infinities become strings, as Protobuf's JSON mapping specifies.
 fn number(value: f64) -> Value {
     match Number::from_f64(value) {
         Some(number) => Value::Number(number),

@@ -5,7 +5,7 @@ use crate::error::SchemaError;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
-    /// Number as text: an integer or a float.
+    /// Text of an integer or a floating-point number.
     Number(&'a str),
     Quoted(Vec<u8>),
     Mark(char),
@@ -105,7 +105,7 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// Returns a text without its escapes; `None` if one is invalid.
+/// Resolves the escapes of a quoted string. Returns `None` if an escape is invalid.
 pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -147,7 +147,7 @@ fn push_byte<'a>(byte: u8, after: &'a str, out: &mut Vec<u8>) -> &'a str {
     after
 }
 
-/// Parses one to `max_len` digits; returns the rest of the text.
+/// Parses at least one and at most `max_len` digits. Returns the number and the rest of the text.
 fn digits(text: &str, radix: u32, max_len: usize) -> Option<(u32, &str)> {
     let len = text.bytes().take(max_len).take_while(|byte| char::from(*byte).is_digit(radix)).count();
     let (digits, after) = text.split_at_checked(len)?;

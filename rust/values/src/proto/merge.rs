@@ -1,4 +1,5 @@
-//! Merging of repeated fields: each singular field occurs once in the result, with the meaning of all its occurrences.
+//! Merging of repeated fields. In the result, each singular field occurs only once, and the meaning of the message is
+//! the same.
 
 use std::collections::HashMap;
 
@@ -10,17 +11,17 @@ use super::skip;
 use crate::byte_reader::ByteReader;
 use crate::error::Step;
 
-/// Part of the merged message: unchanged with its tag, or a message merged from several pieces.
+/// Part of the merged message: unchanged bytes including the tag, or a message that is merged from several pieces.
 enum Part<'a> {
     Whole(&'a [u8]),
     Message(u32, Vec<&'a [u8]>),
     Gone,
 }
 
-/// Returns the merged message; `None` if nothing had to be merged.
+/// Returns the merged message; `None` if nothing has to be merged.
 pub(super) fn merged(plan: &Plan, message: &[u8]) -> Step<Option<Vec<u8>>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
-    // Indexes of the parts of fields and of map entries.
+    // Index of the part for each field, and for each key of a map.
     let mut fields: HashMap<u16, usize> = HashMap::new();
     let mut keys: HashMap<(u16, Key<'_>), usize> = HashMap::new();
     let mut changed = false;
@@ -110,14 +111,14 @@ fn written(parts: &[Part<'_>], len: usize) -> Vec<u8> {
     out
 }
 
-/// Map key, independent of its encoding.
+/// Key of a map. Equal keys with different encodings are equal.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Number(i64),
     Text(&'a [u8]),
 }
 
-/// Returns the key of a map entry, which includes its tag.
+/// Returns the key of an encoded map entry, which includes the tag of the entry.
 fn key<'a>(plan: &Plan, whole: &'a [u8]) -> Step<Key<'a>> {
     let mut outer = ByteReader::new(whole);
     skip::tag(&mut outer)?;

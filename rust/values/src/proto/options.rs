@@ -1,4 +1,4 @@
-//! Options in the text of a file: features and defaults are read, others skipped.
+//! Parser of options in the text of a file. Features and defaults are read, other options are skipped.
 
 use super::file::{Default as Given, Features, Field};
 use super::lexer::Token;
@@ -8,7 +8,7 @@ use super::parse::{Parsed, Parser};
 enum Value {
     Word(String),
     Quoted(Vec<u8>),
-    /// Braced value of an unknown option.
+    /// Value in braces, which is skipped or contains features.
     Other,
 }
 
@@ -19,7 +19,7 @@ impl Parser<'_> {
         self.mark(';')
     }
 
-    /// Parses name and value of an option; features are applied.
+    /// Parses the name and value of an option. If the option is a feature, it is set in `features`.
     fn named_value(&mut self, features: &mut Features) -> Parsed<(String, Value)> {
         let mut name = String::new();
         loop {
@@ -67,7 +67,7 @@ impl Parser<'_> {
         Ok(Value::Word(word))
     }
 
-    /// Parses `name: VALUE` up to the closing brace.
+    /// Parses features written as `name: VALUE`, up to the closing brace.
     fn features(&mut self, features: &mut Features) -> Parsed {
         while !self.takes('}')? {
             match self.ahead {

@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Parses a dotted name, with a leading dot for an absolute one.
+    /// Parses a dotted name. A leading dot marks an absolute name.
     pub(super) fn path(&mut self) -> Parsed<String> {
         let mut path = if self.takes('.')? { ".".to_owned() } else { String::new() };
         self.path_into(&mut path)?;
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a block in braces.
+    /// Skips a block in braces, including nested blocks.
     pub(super) fn block(&mut self) -> Parsed {
         let mut open: usize = 0;
         loop {
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
             if self.takes(';')? {
                 continue;
             }
-            // Only a field can begin with another token: the dot of an absolute type name.
+            // Only a field can begin with a token other than a word: with the leading dot of an absolute type name.
             let Token::Word(word) = self.ahead else {
                 self.field(message, None, depth)?;
                 continue;
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses the rest of a type name that begins with `map`.
+    /// Parses the rest of a declaration whose type name begins with `map`, but which is not a map.
     fn after_type(&mut self, mut kind: String) -> Parsed<(String, Type)> {
         while self.takes('.')? {
             kind.push('.');
@@ -321,7 +321,7 @@ impl<'a> Parser<'a> {
         Ok((self.word()?.to_owned(), named(kind)))
     }
 
-    /// Parses `<KEY, VALUE> name` into a repeated field of a synthetic entry message.
+    /// Parses `<KEY, VALUE> name` after `map`. The field becomes a repeated field of a synthetic entry message.
     fn map(&mut self, message: &mut Message, label: &mut Label) -> Parsed<(String, Type)> {
         self.mark('<')?;
         let key = named(self.path()?);
@@ -378,7 +378,7 @@ fn named(name: String) -> Type {
     Scalar::from_name(&name).map_or(Type::Named(name), Type::Scalar)
 }
 
-/// Parses an integer in decimal, hexadecimal or octal.
+/// Parses a decimal, hexadecimal or octal integer.
 pub(super) fn integer(digits: &str) -> Option<u64> {
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         u64::from_str_radix(hex, 16).ok()

@@ -1,41 +1,42 @@
-//! Decoding plan of a message, by its fields.
+//! Decoding plan of a message, consisting of one operation for each field.
 
 use std::sync::Arc;
 
 use crate::avro::plan::Symbol;
 
-/// Plan that converts a message into a row. Numbers are indexes among the columns of a kind.
+/// Plan that decodes a message into a row. The numbers in operations are indexes of columns in the vectors of
+/// [`Columns`](crate::builders::Columns).
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Indexes into `entries` plus one, by one-byte tags; 0 for none.
+    /// For each tag of one byte, the index in `entries` plus one; 0 if the tag is unknown.
     pub(super) short: Box<[u16; 128]>,
-    /// Entries, sorted by tag.
+    /// Operations of the fields, sorted by tag.
     pub(super) entries: Box<[Entry]>,
-    /// Handling of absent fields; those with columns come first, in column order.
+    /// Handling of fields that do not occur in a message. Fields with columns come first, in the order of the columns.
     pub(super) absent: Box<[Absent]>,
-    /// Bit set of the absent fields that need handling.
+    /// Bit set of the fields whose absence must be handled.
     pub(super) absent_mask: Box<[u64]>,
-    /// Fields of each oneof, at most one of which is set.
+    /// Fields of each oneof. At most one field of a oneof is set.
     pub(super) oneofs: Box<[Box<[u16]>]>,
-    /// Lists, closed at the end of the message.
+    /// Lists whose row is closed at the end of the message.
     pub(super) lists: Box<[usize]>,
-    /// Maps with their keys, closed at the end of the message.
+    /// Maps whose row is closed at the end of the message, with their key columns.
     pub(super) maps: Box<[(usize, Keys)]>,
 }
 
-/// A field with one of its tags.
+/// Operation for one tag of a field.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tag: u32,
     /// Index into `absent`.
     pub(super) field: u16,
-    /// True unless the field is an item of a list or map.
+    /// True for a singular field, false for items of a list or map.
     pub(super) single: bool,
     pub(super) name: Arc<str>,
     pub(super) op: Op,
 }
 
-/// Key column of a map.
+/// Column of a map's keys.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keys {
     Ints(usize),
@@ -44,7 +45,7 @@ pub(super) enum Keys {
     Texts(usize),
 }
 
-/// Decoding operation after a tag.
+/// Operation that decodes the value after a tag.
 #[derive(Debug)]
 pub(super) enum Op {
     Int(usize),
@@ -58,28 +59,28 @@ pub(super) enum Op {
     Boolean(usize),
     Text(usize),
     Bytes(usize),
-    /// Enum as text, or as dictionary keys.
+    /// Enum whose values become text.
     Name(usize, Box<Names<Symbol>>),
     Key(usize, Box<Names<i32>>),
     Message(Box<Plan>),
     Group(Box<Plan>),
     Timestamp(usize),
     Duration(usize),
-    /// Wrapper message, which stands for its only field.
+    /// Wrapper message, which becomes the value of its only field.
     Wrapper(Box<Wrapper>),
     Json(usize, Json),
-    /// Item of a list, and its column bytes beyond those in the input.
+    /// Item of a list, and the size of the item in columns, as far as it exceeds the size of its encoding.
     Item(usize, u64, Box<Op>),
-    /// Packed items.
+    /// Packed items of a list, with the same size as in [`Op::Item`] for each.
     Packed(usize, u64, Box<Op>),
-    /// Entry of a map.
+    /// Entry of a map, with its size in columns.
     Entry(usize, u64, Box<Plan>),
-    /// Message nested deeper than this number of levels, which is an error.
+    /// Message that is nested deeper than this number of levels, which is an error.
     Deeper(usize),
     Skip,
 }
 
-/// Messages for arbitrary JSON.
+/// Well-known messages that contain arbitrary JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Json {
     Struct,
@@ -94,13 +95,13 @@ pub(super) struct Wrapper {
     pub(super) absent: Absent,
 }
 
-/// Value of an absent field.
+/// Handling of a field that does not occur in a message.
 #[derive(Debug)]
 pub(super) enum Absent {
-    /// No action.
+    /// Nothing has to be appended.
     Nothing,
     Null,
-    /// The field is required, so the message is bad.
+    /// The field is required, so the message is invalid.
     Required(Arc<str>),
     Int(usize, i32),
     Long(usize, i64),
@@ -108,16 +109,16 @@ pub(super) enum Absent {
     Double(usize, f64),
     Boolean(usize, bool),
     Text(usize, Symbol),
-    /// Field of this entry, decoded from no bytes.
+    /// The default is an empty message, which is decoded with the entry at this index.
     Empty(usize),
 }
 
-/// Values of an enum, by number.
+/// Values of an enum, for lookup by number.
 #[derive(Debug)]
 pub(super) struct Names<T> {
-    /// Values from number 0 on without gaps.
+    /// Values whose numbers are 0, 1, 2 and so on, without gaps.
     pub(super) dense: Box<[T]>,
-    /// Other values, sorted by number.
+    /// The other values, sorted by number.
     pub(super) sparse: Box<[(i32, T)]>,
 }
 
@@ -135,7 +136,7 @@ impl<T> Names<T> {
         self.sparse.get(at).map(|(_, found)| found)
     }
 
-    /// Builds the table; the first of several values with the same number counts.
+    /// Builds the table. If several values have the same number, the first one is used.
     pub(super) fn new(values: impl Iterator<Item = (i32, T)>) -> Names<T> {
         let mut all: Vec<_> = values.collect();
         all.sort_by_key(|(number, _)| *number);

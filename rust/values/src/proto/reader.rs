@@ -1,4 +1,5 @@
-//! Decoding of values of several writers into rows of one message. Fields are identified by number.
+//! Decoder of values from several writers into rows of one message. Fields are identified by their numbers, so one plan
+//! decodes the values of all writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ pub(crate) struct Reader {
     name: Arc<str>,
     plan: Plan,
     pub(crate) framing: Framing,
-    /// Writer's schemas by id; `None` if all ids stand for the reader's own schema.
+    /// Writer's schemas by id; `None` if all ids stand for the reader's schema.
     writers: Option<BTreeMap<SchemaId, Result<Schema, SchemaError>>>,
-    /// Frame of the last value, including the message: most values have the same.
+    /// Frame of the last value, including the message type. Most values have the same frame as the one before.
     last: Vec<u8>,
 }
 
@@ -41,12 +42,13 @@ impl Reader {
         Ok((Reader { schema, name, plan, framing, writers: None, last: Vec::new() }, target.shape))
     }
 
-    /// Limits known ids to those that are added.
+    /// From now on, only ids with an added schema are known.
     pub(crate) fn by_id(&mut self) {
         self.writers.get_or_insert_default();
     }
 
-    /// Adds the writer's schema of an id, or the reason why its values cannot be read.
+    /// Adds the writer's schema for an id, or the reason why values with this id cannot be read. From the first call
+    /// on, only added ids are known.
     pub(crate) fn add(&mut self, id: SchemaId, writer: Result<Schema, SchemaError>) {
         self.writers.get_or_insert_default().insert(id, writer);
         self.last.clear();
@@ -64,7 +66,7 @@ impl Reader {
         framing::split(self.framing, value, header).ok().map(|(id, ..)| id)
     }
 
-    /// Decodes a value as row number `row`.
+    /// Decodes a value, and appends it as the row with the index `row`.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -98,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// Returns the message in a frame, after a check that it has the reader's type.
+    /// Returns a value without its frame, after checking that the frame contains the reader's message type.
     fn unframed<'a>(&mut self, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
         let (id, which, len) = match framing::split(self.framing, value, header) {
             Ok((id, which, message)) => (id, which, message.len()),

@@ -1,4 +1,4 @@
-//! Name resolution: merges files into one pool of messages, and resolves types and features of fields.
+//! Name resolution: merges files into one pool of messages, and determines the types and features of fields.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(super) fn resolve_names(own: File, others: Vec<File>) -> Resolved<Pool> {
     let mut pool = Pool::default();
     let mut files = vec![own];
     files.extend(others);
-    // Bundled files come last, so that given ones take precedence: a name keeps its first meaning.
+    // Add the bundled files last. If a name is declared several times, the first declaration counts, so the caller's
+    // files take precedence.
     for text in builtin_files::FILES {
         let mut file = parse::parse(text)?;
         file.syntax = Syntax::Proto3;
@@ -53,7 +54,7 @@ pub(super) fn resolve_names(own: File, others: Vec<File>) -> Resolved<Pool> {
     Ok(pool)
 }
 
-/// Message whose fields are not resolved yet.
+/// Message whose fields still have to be resolved.
 struct Unresolved<'a> {
     id: usize,
     raw: &'a Raw,
@@ -65,7 +66,7 @@ fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
-/// Declares messages and their nested types; returns the ids of those that message indexes count.
+/// Declares messages and the types nested in them. Returns the ids of the messages that message indexes refer to.
 fn declare_all<'a>(
     pool: &mut Pool,
     scope: &str,
@@ -111,7 +112,8 @@ fn declare_enums(pool: &mut Pool, scope: &str, enums: &[super::file::Enum], file
     Ok(())
 }
 
-/// Declares a name; returns true if it is new. Names must be unique in the file itself; imports may be repeated.
+/// Declares a name. Returns true if the name is new. Names must be unique in the file itself, but imports may declare
+/// them again.
 fn declare(pool: &mut Pool, name: &str, entity: Entity, file: usize) -> Resolved<bool> {
     if pool.names.contains_key(name) {
         let text = format!("{name} is declared twice");
@@ -165,7 +167,7 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
         && file.syntax == Syntax::Editions
         && features.delimited == Some(true)
         && !is_entry(id)
-        // Map entries and their values are length-prefixed, whatever the features are.
+        // Map entries and their values always have a length prefix, regardless of the features.
         && !raw.entry
     {
         kind = Kind::Group(id);
@@ -223,7 +225,7 @@ fn unknown_type(name: &str, file: &File) -> String {
     }
 }
 
-/// Resolves a name in a scope: the innermost declaration wins.
+/// Resolves a name as seen from a scope. The innermost declaration counts.
 fn find(pool: &Pool, scope: &str, name: &str) -> Option<Entity> {
     if let Some(full) = name.strip_prefix('.') {
         return pool.names.get(full).copied();

@@ -1,4 +1,4 @@
-//! Columns of types without fields: scalars, enums, and messages with their own Arrow types.
+//! Columns for types that do not become structs: scalars, enums, and messages with their own Arrow types.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -22,7 +22,7 @@ impl<'a> Builder<'a> {
             Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => {
                 (DataType::Int32, Slot::Int(add(&mut columns.ints, Values::default())))
             }
-            // Unsigned numbers are stored as signed ones of the same bits.
+            // Unsigned integers are stored as signed integers with the same bit pattern.
             Scalar::Uint32 | Scalar::Fixed32 => {
                 (DataType::UInt32, Slot::Int(add(&mut columns.ints, Values::default())))
             }
@@ -90,7 +90,7 @@ impl<'a> Builder<'a> {
         Ok(FieldColumn { shape, op, default })
     }
 
-    /// Builds the column of a message with its own Arrow type.
+    /// Builds the column for a well-known message that has its own Arrow type. Returns `None` for other messages.
     pub(super) fn known(&mut self, message: &'a Message) -> Option<Built<FieldColumn>> {
         let name = message.name.strip_prefix("google.protobuf.")?;
         let json = |columns: &mut Columns, what| {
@@ -134,7 +134,7 @@ fn names(of: &Enum) -> Names<Symbol> {
     Names::new(of.values.iter().map(|(name, number)| (*number, Symbol::new(name))))
 }
 
-/// Returns the dictionary keys of enum values, by their numbers.
+/// Returns the dictionary index for the number of each enum value.
 fn keys(of: &Enum) -> Names<i32> {
     Names::new(of.values.iter().zip(0..).map(|((_, number), key)| (*number, key)))
 }

@@ -11,7 +11,7 @@ use super::resolve_names::resolve_names;
 use super::{descriptor, parse};
 use crate::error::SchemaError;
 
-/// Messages of a `.proto` file and its imports.
+/// Messages declared in a `.proto` file and its imports.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(super) pool: Arc<Pool>,
@@ -21,9 +21,9 @@ pub struct Schema {
 pub(crate) struct Pool {
     pub(super) messages: Vec<Message>,
     pub(super) enums: Vec<Enum>,
-    /// Declarations by full name.
+    /// Messages and enums by full name.
     pub(super) names: HashMap<String, Entity>,
-    /// Top-level messages of the file itself, which message indexes count.
+    /// Ids of the top-level messages in the file itself, to which message indexes refer.
     pub(super) own: Vec<usize>,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum Entity {
 
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// Full name, with the package.
+    /// Full name, including the package.
     pub(super) name: Arc<str>,
     pub(super) fields: Vec<Field>,
-    /// Messages declared within it, which message indexes count.
+    /// Ids of the messages declared within this message, to which message indexes refer.
     pub(super) nested: Vec<usize>,
-    /// True for a map entry.
+    /// True if the message represents the entry of a map.
     pub(super) entry: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     Scalar(Scalar),
     Enum(usize),
     Message(usize),
-    /// Delimited message, between two tags.
+    /// Message that is delimited by two tags.
     Group(usize),
 }
 
@@ -82,36 +82,37 @@ pub(crate) struct Enum {
 }
 
 impl Schema {
-    /// Parses the text of a `.proto` file, or its base64 descriptor, which some clients register.
+    /// Parses the text of a `.proto` file. Also accepts a descriptor in base64, which some clients register.
     ///
     /// # Errors
-    /// The text is neither; the error names the line or the field.
+    /// Fails if the text is neither a valid file nor a descriptor. The error contains the line or the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
         Self::parse_with(text, &[])
     }
 
-    /// Parses a file with its imports, in any order. Those of `google/protobuf` and `google/type` are bundled.
+    /// Parses a file with its imports, which may be in any order. Imports from `google/protobuf` and `google/type` are
+    /// bundled.
     ///
     /// # Errors
-    /// As [`Self::parse`], for any of the files.
+    /// Fails if a file is invalid, or if a type is missing. The error contains the line or the field.
     pub fn parse_with(text: &str, imports: &[String]) -> Result<Schema, SchemaError> {
         let own = one_file(text)?;
         let others = imports.iter().map(|text| one_file(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(Schema { pool: Arc::new(resolve_names(own, others)?) })
     }
 
-    /// Parses a serialized FileDescriptorSet, whose last file is the one passed to `protoc`.
+    /// Parses a serialized FileDescriptorSet. Its last file is the one that was passed to `protoc`.
     ///
     /// # Errors
-    /// The bytes are not a FileDescriptorSet, or a type is missing.
+    /// Fails if the bytes are not a FileDescriptorSet, or if a type is missing.
     pub fn from_descriptors(bytes: &[u8]) -> Result<Schema, SchemaError> {
         let mut files = descriptor::file_set(bytes)?;
         let own = files.pop().ok_or_else(|| SchemaError::new("", "the FileDescriptorSet has no file"))?;
         Ok(Schema { pool: Arc::new(resolve_names(own, files)?) })
     }
 
-    /// Returns the message of this name, with its package or without if unambiguous; by default the first message of
-    /// the file.
+    /// Returns the id of the message with this name. The name may omit the package if it is unambiguous. Without a
+    /// name, returns the first message of the file.
     pub(super) fn message(&self, name: Option<&str>) -> Result<usize, SchemaError> {
         let Some(name) = name else {
             return self.pool.own.first().copied().ok_or_else(|| SchemaError::new("", "the file has no message"));
@@ -136,7 +137,8 @@ impl Schema {
         }
     }
 
-    /// Returns the name of the message with these indexes: in the file, then within that message, and so on.
+    /// Returns the name of the message that the indexes lead to: the first one is an index in the file, each following
+    /// one an index in the previous message.
     pub(super) fn at_indexes(&self, indexes: &[i64]) -> Option<&Arc<str>> {
         let mut among = &self.pool.own;
         let mut found = None;
@@ -148,7 +150,7 @@ impl Schema {
         found
     }
 
-    /// Returns the full name of the top-level message with this name without package.
+    /// Returns the full name of the top-level message with this name, which does not contain the package.
     pub(super) fn named(&self, name: &str) -> Option<&Arc<str>> {
         let own = self.pool.own.iter().filter_map(|at| self.pool.messages.get(*at));
         own.map(|message| &message.name).find(|whole| whole.rsplit('.').next() == Some(name))

@@ -1,15 +1,15 @@
-//! Tags, and skipping of unread fields.
+//! Reading of tags, and skipping of fields that are not decoded.
 
 use crate::byte_reader::ByteReader;
 use crate::error::{Fault, Reason, Step};
 
-/// Maximum nesting of groups, as in Protobuf's own decoders.
+/// Maximum nesting of groups, which is the same as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
 
 const START: u32 = 3;
 const END: u32 = 4;
 
-/// Reads a tag: the field number, and the wire type in the last three bits.
+/// Reads a tag, which consists of the field number and, in the lowest three bits, the wire type.
 #[inline(always)]
 pub(super) fn tag(input: &mut ByteReader<'_>) -> Step<u32> {
     let tag = input.varint()?;
@@ -29,7 +29,7 @@ pub(super) fn too_deep() -> Box<Fault> {
     Reason::Other(format!("messages or groups are nested more than {MAX_DEPTH} deep").into()).into()
 }
 
-/// Skips the field after a tag.
+/// Skips a field whose tag was already read.
 pub(super) fn field(input: &mut ByteReader<'_>, tag: u32) -> Step {
     if tag & 7 == START { group(input, tag).map(drop) } else { simple(input, tag) }
 }
@@ -48,7 +48,7 @@ fn simple(input: &mut ByteReader<'_>, tag: u32) -> Step {
     }
 }
 
-/// Returns the content of the group that this tag began.
+/// Returns the content of a group whose start tag was already read.
 pub(super) fn group<'a>(input: &mut ByteReader<'a>, start: u32) -> Step<&'a [u8]> {
     let from = input.rest();
     let mut open = vec![start >> 3];

@@ -6,7 +6,7 @@ use crate::error::{Reason, Step};
 
 const BILLION: i64 = 1_000_000_000;
 
-/// Reads `seconds` and `nanos`; the last occurrence of each counts.
+/// Reads the fields `seconds` and `nanos`. If a field is repeated, its last occurrence counts.
 fn parts(message: &[u8]) -> Step<(i64, i64)> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut input = ByteReader::new(message);
@@ -20,8 +20,8 @@ fn parts(message: &[u8]) -> Step<(i64, i64)> {
     Ok((seconds, nanos))
 }
 
-/// Decodes a timestamp. Nanoseconds count up from the second, also before 1970; finer digits are truncated towards the
-/// past.
+/// Decodes a timestamp. Nanoseconds are counted forward from the second, even before 1970. Digits finer than
+/// microseconds are truncated towards the past.
 pub(super) fn timestamp(message: &[u8]) -> Step<i64> {
     let (seconds, nanos) = parts(message)?;
     if !(0..BILLION).contains(&nanos) {
@@ -30,7 +30,7 @@ pub(super) fn timestamp(message: &[u8]) -> Step<i64> {
     micros(seconds, nanos)
 }
 
-/// Decodes a duration. Both parts have the same sign; finer digits are truncated.
+/// Decodes a duration. Seconds and nanoseconds must have the same sign. Digits finer than microseconds are truncated.
 pub(super) fn duration(message: &[u8]) -> Step<i64> {
     let (seconds, nanos) = parts(message)?;
     if nanos.abs() >= BILLION || seconds.signum() * nanos.signum() < 0 {

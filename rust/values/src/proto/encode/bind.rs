@@ -1,4 +1,4 @@
-//! Binding of columns to the fields of a message.
+//! Binding of columns to the fields of a message: finds the column for each field, or reports why they do not match.
 
 use std::sync::Arc;
 
@@ -25,21 +25,21 @@ use crate::layout::{self, Blobs};
 
 type Bound<T> = Result<T, SchemaError>;
 
-/// Encodes rows as one message type of a schema.
+/// Encodes rows as messages of one type.
 #[derive(Debug, Clone)]
 pub struct Writer {
     schema: Schema,
     message: usize,
     indexes: Vec<u8>,
-    /// Message name in Apicurio's frame; `None` for a nested message.
+    /// Encoded name of the message for Apicurio's frame; `None` for a nested message.
     name: Option<Vec<u8>>,
 }
 
 impl Writer {
-    /// Creates a writer for a message, by default the first one of the file.
+    /// Creates a writer for a message, by default the first message of the file.
     ///
     /// # Errors
-    /// The message does not exist, or is not declared in the file itself.
+    /// Fails if the message does not exist, or if it is not declared in the file itself.
     pub fn new(schema: &Schema, message: Option<&str>) -> Result<Writer, SchemaError> {
         let id = schema.message(message)?;
         let Some(way) = way(&schema.pool, &schema.pool.own, id) else {
@@ -62,12 +62,13 @@ impl Writer {
         Ok(Writer { schema: schema.clone(), message: id, indexes, name })
     }
 
-    /// Returns the message indexes that Confluent's serializers write after the schema id.
+    /// Returns the encoded message indexes, which Confluent's serializers write after the schema id.
     pub(crate) fn indexes(&self) -> &[u8] {
         &self.indexes
     }
 
-    /// Returns the part of the frame between schema id and message.
+    /// Returns the part of the frame between the schema id and the message. It identifies the message within the
+    /// schema.
     pub(crate) fn which(&self, framing: Framing) -> Result<&[u8], SchemaError> {
         match framing {
             Framing::Bare | Framing::Header => Ok(&[]),
@@ -81,10 +82,11 @@ impl Writer {
         }
     }
 
-    /// Binds a struct column to the message.
+    /// Binds the fields of a struct column to the fields of the message.
     ///
     /// # Errors
-    /// A column has no field or another type, or a required field has no column; the error names it.
+    /// Fails if a column has no field or an unsuitable type, or if a required field has no column. The error contains
+    /// the field.
     pub(crate) fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
         let Some(rows) = column.as_struct_opt() else {
             return Err(SchemaError::new("", format!("a message is a struct, not {}", column.data_type())));
@@ -93,7 +95,8 @@ impl Writer {
     }
 }
 
-/// Returns the message indexes of a message.
+/// Returns the message indexes that lead to the message `id`, if it is one of the messages `among` or nested in one of
+/// them.
 fn way(pool: &Pool, among: &[usize], id: usize) -> Option<Vec<usize>> {
     among.iter().enumerate().find_map(|(at, one)| {
         if *one == id {
@@ -172,7 +175,7 @@ fn item_nulls(items: &ArrayRef) -> Option<NullBuffer> {
     items.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Returns the entry message of a map field.
+/// Returns the entry message, if the field is a map.
 fn entry(pool: &Pool, kind: Kind) -> Option<&Message> {
     match kind {
         Kind::Message(id) => pool.messages.get(id).filter(|message| message.entry),
@@ -210,7 +213,7 @@ fn map(
 fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value> {
     if let Some(dictionary) = column.as_any_dictionary_opt() {
         let value = self::value(pool, kind, dictionary.values(), path)?;
-        // All rows are null, and none is written.
+        // The dictionary is empty, so all rows are null and are not encoded.
         if dictionary.values().is_empty() {
             return Ok(value);
         }
@@ -230,7 +233,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
         }
         Kind::Message(id) | Kind::Group(id) => {
             let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
-            // A recursive message where `decode_values` stopped: all rows are null, and none is encoded.
+            // A recursive message at the depth at which `decode_values` stopped. All rows are null and are not encoded.
             if *column.data_type() == DataType::Null {
                 let source = Source { fields: Vec::new(), oneofs: Vec::new() };
                 return Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) });
@@ -248,7 +251,8 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
     }
 }
 
-/// Binds a well-known message type; the inner value is `None` if the column has another type.
+/// Binds a column to a well-known message type. Returns `None` for other messages, and `Some(None)` if the type of the
+/// column is not suitable.
 fn known(message: &Message, column: &ArrayRef) -> Option<Option<Value>> {
     let json = |what| Blobs::texts(column).map(|texts| Value::Json(texts, what));
     Some(match message.name.strip_prefix("google.protobuf.")? {
@@ -337,8 +341,8 @@ fn doubles(column: &ArrayRef) -> Option<Float64Array> {
     }
 }
 
-/// Returns the times of a column, and how many of its unit a second has. A column without a time zone does not say which
-/// instants these are.
+/// Returns the timestamps of a column, and the number of its units per second. A column without a time zone is not
+/// suitable, because its timestamps do not determine instants.
 fn instants(column: &ArrayRef) -> Option<(Int64Array, i64)> {
     fn times<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Int64Array {
         column.as_primitive::<T>().reinterpret_cast::<Int64Type>()

@@ -1,4 +1,4 @@
-//! Encoding of JSON text as `google.protobuf.Struct`, `Value` and `ListValue`.
+//! Encoding of JSON text as `google.protobuf.Struct`, `Value` or `ListValue`.
 
 use serde_json::Value;
 

@@ -8,10 +8,10 @@ use crate::error::{Reason, Step};
 use crate::layout::{beyond, range};
 
 impl Source {
-    /// Appends the message of a row.
+    /// Appends the encoded message of a row.
     ///
     /// # Errors
-    /// A required field is null, or a value cannot be represented; the error names the field.
+    /// Fails if a required field is null, or if a value cannot be represented. The error contains the field.
     pub(crate) fn run(&self, row: usize, out: &mut Vec<u8>) -> Step {
         for members in &self.oneofs {
             let mut set = members.iter().filter_map(|at| self.fields.get(*at)).filter(|field| !field.is_null(row));
@@ -76,7 +76,7 @@ impl Field {
         }
     }
 
-    /// Checks that an item is not null.
+    /// Returns an error if an item of a list or map is null.
     fn item(&self, item: usize) -> Step {
         match &self.item_nulls {
             Some(nulls) if nulls.is_null(item) => {
@@ -97,10 +97,10 @@ impl Field {
     }
 }
 
-/// Puts a length before what is written.
+/// Appends what `write` writes, preceded by the length of these bytes.
 pub(super) fn sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
     let at = out.len();
-    // One byte is enough for most lengths.
+    // Reserve one byte, which is enough for most lengths.
     out.push(0);
     write(out)?;
     let len = out.len() - at - 1;
@@ -168,14 +168,14 @@ impl Value {
         Ok(())
     }
 
-    /// Returns true for the default, which an implicit field omits.
+    /// Returns true if the value is the default of its type, which is not written for fields with implicit presence.
     fn is_default(&self, row: usize) -> bool {
         match self {
             Value::Int(of) | Value::ZigzagInt(of) | Value::FixedInt(of) => of.value(row) == 0,
             Value::Uint(of) | Value::FixedUint(of) => of.value(row) == 0,
             Value::Long(of) | Value::ZigzagLong(of) | Value::FixedLong(of) => of.value(row) == 0,
             Value::Ulong(of) | Value::FixedUlong(of) => of.value(row) == 0,
-            // Minus zero is not the default.
+            // Negative zero differs from the default, so the bits are compared.
             Value::Float(of) => of.value(row).to_bits() == 0,
             Value::Double(of) => of.value(row).to_bits() == 0,
             Value::Boolean(of) => !of.value(row),
@@ -201,7 +201,7 @@ impl Value {
     }
 }
 
-/// Writes fields 1 and 2 of a Timestamp or Duration.
+/// Writes the fields 1 (seconds) and 2 (nanos) of a Timestamp or Duration.
 fn time(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
     for (tag, value) in [(0x08, seconds), (0x10, nanos)] {
         if value != 0 {
@@ -212,7 +212,8 @@ fn time(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
 }
 
 impl Names {
-    /// Returns the number of an enum name; unknown values are read as digits, and accepted as such.
+    /// Returns the number of an enum value. The decoder returns unknown values as digits, so digits are accepted as
+    /// well.
     fn number(&self, name: &[u8]) -> Step<i32> {
         let name = String::from_utf8_lossy(name);
         match self.numbers.get(&*name) {

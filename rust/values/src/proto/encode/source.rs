@@ -1,4 +1,4 @@
-//! Data sources of a message, and the encoding of its rows.
+//! Sources from which the fields of a message are encoded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,46 +9,46 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use super::super::plan::Json;
 use crate::layout::{Blobs, Ranges};
 
-/// Fields of a message with their columns.
+/// Fields of a message with the columns that they are encoded from.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Fields in the order of their numbers.
+    /// Fields that have a column, in ascending order of their numbers.
     pub(super) fields: Vec<Field>,
-    /// Fields of each oneof, at most one of which may be set.
+    /// Indexes of the fields in each oneof. At most one field of a oneof may be set in a row.
     pub(super) oneofs: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: Arc<str>,
-    /// Tag with the wire type of the items; packed lists have that of bytes.
+    /// Field number and wire type. A packed list has the wire type of bytes, other lists have that of their items.
     pub(super) tag: u32,
     pub(super) nulls: Option<NullBuffer>,
-    /// Nulls among the items of a list or map.
+    /// Validity of the items of a list, or of the values of a map.
     pub(super) item_nulls: Option<NullBuffer>,
     pub(super) rule: Rule,
     pub(super) value: Value,
 }
 
-/// Presence rule of a field.
+/// Rule that determines when and how a field is written.
 #[derive(Debug)]
 pub(super) enum Rule {
-    /// Written unless null.
+    /// Written unless it is null.
     Present,
-    /// Written always; null is an error.
+    /// Always written. A null is an error.
     Required,
-    /// Written unless null or the default.
+    /// Written unless it is null or the default.
     Implicit,
-    /// One tag for each item, or one for all.
+    /// A list whose items are each written with the tag.
     List(Ranges),
     Packed(Ranges),
-    /// Keys, which values follow.
+    /// A map, with the field of the keys. The value follows the key in each entry.
     Map(OffsetBuffer<i32>, Box<Field>),
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// Plain varints, negative numbers included.
+    /// Integers written as varints. Negative numbers are extended to 64 bits.
     Int(Int32Array),
     Uint(UInt32Array),
     Long(Int64Array),
@@ -63,26 +63,26 @@ pub(super) enum Value {
     Double(Float64Array),
     Boolean(BooleanArray),
     Bytes(Blobs),
-    /// Names of an enum's values, and these by name.
+    /// Names of enum values, and the lookup of their numbers.
     Name(Blobs, Names),
     Message(Source),
     Group(Source),
-    /// Times since 1970, and the number of units in a second.
+    /// Timestamps since 1970, and the number of their units per second.
     Timestamp(Int64Array, i64),
-    /// Microseconds.
+    /// Durations in microseconds.
     Duration(Int64Array),
-    /// Value of a wrapper message.
+    /// Value of a wrapper message's only field.
     Wrapper(Box<Field>),
     Json(Blobs, Json),
-    /// Rows of a dictionary.
+    /// Index of the dictionary value in each row, and the dictionary values.
     Keys(Box<[usize]>, Box<Value>),
 }
 
-/// Values of an enum.
+/// Numbers of an enum's values by name.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) name: Arc<str>,
     pub(super) numbers: HashMap<Box<str>, i32>,
-    /// Default value, omitted by implicit fields.
+    /// Number of the default value, which is not written for fields with implicit presence.
     pub(super) default: i32,
 }
