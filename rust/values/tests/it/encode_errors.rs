@@ -17,7 +17,7 @@ fn encoder(schema: &str, data_type: &DataType) -> Result<Encoder, String> {
     Encoder::avro(&schema, data_type, Framing::Bare, None).map_err(|error| error.to_string())
 }
 
-/// Returns row, field and reason of an encoding error.
+/// Returns the row index, path and reason of an encoding error.
 fn bad(schema: &str, column: &dyn Array) -> (usize, String, String) {
     match encoder(schema, column.data_type()).unwrap().encode(column) {
         Err(EncodeError::Bad(bad)) => (bad.row, bad.path, bad.reason),

@@ -1,4 +1,4 @@
-//! Round trips of encoding and decoding.
+//! Round trips of encoded and decoded values.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn encode(schema: &str, column: &dyn Array) -> BinaryArray {
     arrays.remove(0)
 }
 
-/// Decodes values, none of which is bad.
+/// Decodes values that must all be valid.
 fn read(schema: &str, values: &BinaryArray) -> ArrayRef {
     let (array, bad) = decode(&mut decoder(schema), values.iter());
     assert_eq!(bad, [], "{schema}");
@@ -52,7 +52,7 @@ fn random_values_round_trip() {
         assert_eq!(bad, [], "{seed}");
         let written = encode(&text, &column);
         assert_eq!(&read(&text, &written), &column, "{seed}: {text}");
-        // A slice of a column is encoded as the slice.
+        // Encoding a slice of the column results in a slice of the values.
         let part = encode(&text, &column.slice(2, 3));
         assert_eq!(part.iter().collect::<Vec<_>>(), written.iter().skip(2).collect::<Vec<_>>(), "{seed}: {text}");
     }
@@ -62,10 +62,10 @@ fn optional(of: &str) -> String {
     format!(r#"["null", {of}]"#)
 }
 
-/// Checks that each column, written with a schema, is read back as the other column.
+/// Checks that `column`, encoded with a schema and decoded again, equals `expected`.
 fn assert_round_trip(schema: &str, column: &dyn Array, expected: &dyn Array) {
     assert_eq!(&*read(schema, &encode(schema, column)), expected, "{schema}");
-    // Nested in a record, with nulls.
+    // The same with the column as a nullable field of a record.
     let record =
         format!(r#"{{"type": "record", "name": "Outer", "fields": [{{"name": "a", "type": {}}}]}}"#, optional(schema));
     let field = Arc::new(arrow_schema::Field::new("a", column.data_type().clone(), true));
@@ -128,7 +128,7 @@ fn encodes_enums_from_text_and_dictionaries() {
         assert_round_trip(&schema, &expected, &expected);
         assert_round_trip(&schema, &expected.iter().collect::<DictionaryArray<Int32Type>>(), &expected);
     }
-    // A dictionary may have values that no row uses.
+    // The slice leaves a dictionary value unused that the enum does not have.
     let column: DictionaryArray<Int32Type> = [Some("other"), Some("view")].into_iter().collect();
     let schema = r#"{"type": "enum", "name": "E", "symbols": ["click", "view"]}"#;
     assert_eq!(encode(schema, &column.slice(1, 1)).value(0), [2]);

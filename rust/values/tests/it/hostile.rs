@@ -1,4 +1,4 @@
-//! Values with false counts and lengths, and schemas that would exhaust memory.
+//! Values whose counts and lengths are wrong, and schemas that would exhaust memory.
 
 use arrow_array::Array;
 use samsarrow_values::avro::Schema;
@@ -57,7 +57,7 @@ fn bounds_items_without_bytes() {
     {
         assert!(decode_error(NULLS, &value).1.contains("items cannot be in"));
     }
-    // Each of many lists is small, but together they have too many items.
+    // Each inner list is small, but together they have too many items.
     let nested = r#"{"type": "array", "items": {"type": "array", "items": "null"}}"#;
     let mut value = written(&[3000]);
     (0..3000).for_each(|_| value.extend(written(&[1000, 0])));
@@ -65,7 +65,7 @@ fn bounds_items_without_bytes() {
     let (path, reason) = decode_error(nested, &value);
     assert!(path.starts_with("[1048]"), "{path}");
     assert!(reason.contains("1000 items cannot be in"), "{reason}");
-    // Skipped lists may have any number of items.
+    // If a list is skipped, it may have any number of items.
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}, {"name": "b", "type": "int"}]}"#;
     let options = samsarrow_values::Options { fields: Some(vec!["b".to_owned()]), ..crate::bare() };
     let mut decoder = samsarrow_values::Decoder::avro(&Schema::parse(schema).unwrap(), &options).unwrap();
@@ -74,7 +74,7 @@ fn bounds_items_without_bytes() {
 
 #[test]
 fn bounds_expansion_of_small_values() {
-    // Items of one byte that decode to a thousand nulls each.
+    // Each item has one byte, and is decoded into a thousand nulls.
     let fields: Vec<_> = (0..1000).map(|at| format!(r#"{{"name": "f{at}", "type": ["null", "long"]}}"#)).collect();
     let record = format!(r#"{{"type": "record", "name": "R", "fields": [{}]}}"#, fields.join(","));
     let schema = format!(r#"{{"type": "array", "items": ["null", {record}]}}"#);
@@ -104,7 +104,7 @@ fn bounds_the_size_of_null_rows() {
 
 #[test]
 fn reports_full_at_the_size_limit() {
-    // Items without bytes that decode to a default each.
+    // The items have no bytes, and each is decoded into a default.
     let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#].map(|fields| {
         format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#)
     });
@@ -116,17 +116,18 @@ fn reports_full_at_the_size_limit() {
         let pushed = (0..).take_while(|_| decoder.push(Some(&value), None).is_ok()).count();
         (pushed, decoder.finish().unwrap().len())
     };
-    // The longs of a row take up to 360 KB with their null bitmap, and the next array starts empty.
+    // The longs of a value take up to 360 KB including their validity bitmap. The size is reset when an array is
+    // finished.
     assert_eq!([full(), full()], [(4, 4); 2]);
-    // A value that is bad after its items leaves nothing.
+    // If a value is bad after its items were decoded, their size is not counted.
     let bad = [&value[..], &[1]].concat();
     assert!((0..20).all(|_| matches!(decoder.push(Some(&bad), None), Err(ValueError::Bad(_)))));
     assert_eq!(decoder.finish().unwrap().len(), 20);
-    // An array has at least one row, however small the limit is.
+    // An array accepts at least one row, even if the limit is smaller than a row.
     decoder.set_limit(1);
     assert!(decoder.push(Some(&value), None).is_ok());
     assert!(matches!(decoder.push(None, None), Err(ValueError::Full)));
-    // The limit applies to null rows too.
+    // Null rows count towards the limit, too.
     let mut decoder = Decoder::avro(&Schema::parse("long").unwrap(), &crate::bare()).unwrap();
     decoder.set_limit(1200);
     decoder.reserve(1 << 40);
@@ -150,7 +151,7 @@ fn bounds_schema_size() {
     let refuse = |text: &str| Schema::parse(text).unwrap_err().to_string();
     let deep = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(200), "}".repeat(200));
     assert!(refuse(&deep).contains("recursion limit"), "{}", refuse(&deep));
-    // Each named type occurs twice in the next one, which makes 2^40 columns.
+    // Each named type is used twice in the next one, so that there would be 2^40 columns.
     let mut fields = vec![r#"{"name": "f0", "type": {"type": "record", "name": "R0", "fields": []}}"#.to_owned()];
     for at in 1..40 {
         let below = format!(r#"{{"name": "a", "type": "R{0}"}}, {{"name": "b", "type": "R{0}"}}"#, at - 1);

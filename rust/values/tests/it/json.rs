@@ -1,4 +1,4 @@
-//! JSON decoders for tests.
+//! Types and decoders for tests of JSON values.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ pub(crate) fn map(value: DataType) -> DataType {
     DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
 }
 
-/// Returns a field for any value, stored as JSON text.
+/// Returns a field for values of any kind, which are stored as JSON text.
 pub(crate) fn any(name: &str) -> Field {
     field(name, DataType::Utf8).with_metadata([("ARROW:extension:name", "arrow.json")])
 }
 
-/// Returns a decoder of values without frames.
+/// Returns a decoder for values without frames.
 pub(crate) fn decoder(kind: &DataType) -> Decoder {
     Decoder::json(&Schema::from_arrow(kind.clone()), &bare()).unwrap()
 }
@@ -50,7 +50,7 @@ pub(crate) fn decode_one(kind: &DataType, text: &str) -> ArrayRef {
     array
 }
 
-/// Returns path and reason of a bad value.
+/// Returns the path and reason of the error for a bad value.
 pub(crate) fn decode_error(kind: &DataType, value: &[u8]) -> (String, String) {
     match push(&mut decoder(kind), Some(value)) {
         Err(bad) => (bad.path, bad.reason),
@@ -58,7 +58,7 @@ pub(crate) fn decode_error(kind: &DataType, value: &[u8]) -> (String, String) {
     }
 }
 
-/// Decodes a text in a string column.
+/// Decodes a JSON string into a string column, and returns the result.
 pub(crate) fn string(text: &str) -> String {
     decode_one(&DataType::Utf8, text).as_string::<i32>().value(0).to_owned()
 }

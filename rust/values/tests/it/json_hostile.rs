@@ -1,4 +1,4 @@
-//! Invalid JSON, and malicious values.
+//! Invalid and malicious JSON values.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -11,7 +11,8 @@ use crate::json::{any, decode_error, decoder, field, list, map, struct_of};
 use crate::random::Random;
 use crate::{decode, push};
 
-/// Decodes a value as JSON text, skips it, and decodes it by its type.
+/// Returns whether a value is accepted when it is decoded as JSON text, when it is skipped, and when its type is
+/// inferred.
 fn accepted_by_each(text: &[u8]) -> [bool; 3] {
     let with = |kind: DataType, before: &[u8], after: &[u8]| {
         push(&mut decoder(&kind), Some(&[before, text, after].concat())).is_ok()
@@ -22,7 +23,7 @@ fn accepted_by_each(text: &[u8]) -> [bool; 3] {
 
 fn assert_agrees_with_serde_json(text: &[u8]) {
     let expected = match serde_json::from_slice::<Value>(text) {
-        // `serde_json` stops at such a number.
+        // `serde_json` rejects numbers that are out of the range of double, although they are valid JSON.
         Err(error) if error.to_string().starts_with("number out of range") => return,
         oracle => oracle.is_ok(),
     };
@@ -185,7 +186,7 @@ fn bounds_expansion_of_small_values() {
         assert!(reason.starts_with("it would decode to more than"), "{reason}");
         assert!(push(&mut decoder(&list(wide.clone())), Some(items(item, 1000).as_bytes())).is_ok());
     }
-    // Each of the repeated members takes time.
+    // Each repetition of a member costs time, so the number of repetitions is limited.
     let member = "\"a\":null,".repeat(200_000);
     let reason = decode_error(&struct_of(vec![field("a", wide)]), format!("{{{member}\"a\":{{}}}}").as_bytes()).1;
     assert!(reason.starts_with("it would decode to more than"), "{reason}");

@@ -1,4 +1,4 @@
-//! Members read among unread ones.
+//! Objects in which decoded members are among members that are skipped.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -9,7 +9,7 @@ use crate::json::{decode_error, decoder, field, list, struct_of};
 use crate::random::Random;
 use crate::{decode, push};
 
-/// Two members in texts of many, in any order, with more names than are learned.
+/// Two members are decoded from objects with many others in any order, which have more names than can be learned.
 #[test]
 fn reads_members_among_unread_ones() {
     let kind = struct_of(vec![field("a", DataType::Int64), field("b", DataType::Utf8)]);
@@ -48,7 +48,7 @@ fn reads_members_among_unread_ones() {
     }
 }
 
-/// Text after a known name is validated as before.
+/// A skipped member is validated even if its name is already known.
 #[test]
 fn validates_skipped_members_after_learned_names() {
     let kind = list(struct_of(vec![field("a", DataType::Int64)]));

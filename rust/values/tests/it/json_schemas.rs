@@ -1,4 +1,4 @@
-//! JSON Schemas, and schema inference from values.
+//! Conversion of JSON Schemas, and inference of types from values.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use samsarrow_values::Decoder;
@@ -12,7 +12,8 @@ fn parsed(schema: &Value, references: &[Value]) -> Result<DataType, String> {
     linked(schema, references, &[])
 }
 
-/// Parses a schema with links: index of the referring schema, name, and index of the referenced one.
+/// Parses a schema with links. A link consists of the index of the referring schema, the name, and the index of the
+/// referenced schema.
 fn linked(schema: &Value, references: &[Value], links: &[(usize, &str, usize)]) -> Result<DataType, String> {
     let links: Vec<_> = links.iter().map(|(by, name, to)| (*by, (*name).to_owned(), *to)).collect();
     let references: Vec<_> = references.iter().map(Value::to_string).collect();
@@ -20,7 +21,7 @@ fn linked(schema: &Value, references: &[Value], links: &[(usize, &str, usize)]) 
     Decoder::json(&schema, &bare()).map(|decoder| decoder.data_type().clone()).map_err(|error| error.to_string())
 }
 
-/// Returns the type of a required property.
+/// Returns the field for a required property with this schema.
 fn property(schema: &Value) -> Field {
     let schema = json!({"type": "object", "properties": {"f": schema}, "required": ["f"]});
     match parsed(&schema, &[]) {
@@ -107,7 +108,7 @@ fn resolves_references() {
             "list": {"type": "array", "items": {"$ref": "#/definitions/id"}}},
         "required": ["a"],
     });
-    // Properties keep the order of the text, although `serde_json` maps sort them alphabetically.
+    // The columns have the order of the properties in the text, which `serde_json` has sorted alphabetically.
     let ids = DataType::List(Field::new("item", DataType::Int64, false).into());
     let user = struct_of(vec![field("friend", DataType::Utf8), field("name", DataType::Utf8)]);
     let expected = struct_of(vec![
@@ -133,35 +134,36 @@ fn resolves_references_by_name_then_id() {
     let kind = |kind: &str| json!({"type": kind});
     let refers = |to: &str| json!({"type": "object", "properties": {"f": {"$ref": to}}});
     let f = |kind| Ok(struct_of(vec![field("f", kind)]));
-    // Two schemas without `$id`.
+    // Neither of the referenced schemas has an `$id`.
     let two = [kind("string"), kind("integer")];
     let links = [(2, "person.json", 0), (2, "address.json", 1)];
     assert_eq!(linked(&refers("person.json"), &two, &links), f(DataType::Utf8));
     assert_eq!(linked(&refers("address.json"), &two, &links), f(DataType::Int64));
-    // A name belongs to the schema with the reference; a sibling uses the same name for another schema.
+    // A name only applies to references in one schema. Another schema uses the same name for a different schema.
     let all = [kind("string"), refers("common.json"), kind("integer")];
     let links = [(1, "common.json", 0), (3, "child.json", 1), (3, "common.json", 2)];
     assert_eq!(linked(&refers("child.json"), &all, &links), f(struct_of(vec![field("f", DataType::Utf8)])));
     assert_eq!(linked(&refers("common.json"), &all, &links), f(DataType::Int64));
-    // Names take precedence over `$id`; a name made absolute by an `$id` counts too.
+    // Names take precedence over `$id`. A name also matches if the reference is resolved against the `$id` of its
+    // schema.
     let ids = [json!({"$id": "http://h/s/a.json", "type": "string"}), kind("integer")];
     assert_eq!(linked(&refers("http://h/s/a.json"), &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
     let mut root = refers("a.json");
     root["$id"] = json!("http://h/s/root.json");
     assert_eq!(parsed(&root, &ids), f(DataType::Utf8));
     assert_eq!(linked(&root, &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
-    // The root itself is found, although another schema has the same path.
+    // A reference to the schema itself is found, although another schema has the same path.
     let other = json!({"definitions": {"line": {"type": "integer"}}});
     let mut root = refers("order.json#/definitions/line");
     root["$id"] = json!("http://h/order.json");
     root["definitions"] = json!({"line": {"type": "string"}});
     assert_eq!(linked(&root, std::slice::from_ref(&other), &[(1, "other.json", 0)]), f(DataType::Utf8));
-    // By the last segment of an `$id`, if unambiguous.
+    // A reference may be the last segment of an `$id`, if only one schema has such an `$id`.
     let ends =
         [json!({"$id": "http://h/a/x.json", "type": "string"}), json!({"$id": "http://h/b/x.json", "type": "integer"})];
     assert_eq!(parsed(&refers("x.json"), &ends[1..]), f(DataType::Int64));
     assert!(parsed(&refers("x.json"), &ends).unwrap_err().contains("leads to nothing"));
-    // Anchors, in old and new syntax.
+    // Anchors in the new syntax (`$anchor`) and the old one (`$id`).
     let mut root = refers("#here");
     root["$defs"] = json!({"a": {"const": {"$anchor": "here"}}, "b": {"$anchor": "here", "type": "integer"}});
     assert_eq!(parsed(&root, &[]), f(DataType::Int64));
@@ -219,7 +221,7 @@ fn rejects_invalid_schemas() {
     }
     let error = Schema::parse("{\"a\": }", &[], &[]).unwrap_err().to_string();
     assert_eq!(error, "the schema is no JSON: expected a value, found '}' at byte 6");
-    // Each definition contains the previous one twice.
+    // Each definition uses the previous definition twice.
     let mut definitions = serde_json::Map::new();
     definitions.insert("d0".into(), json!({"type": "string"}));
     for at in 1..40 {
@@ -301,7 +303,7 @@ fn bounds_inference() {
     assert_eq!((bad.row, bad.reason.as_str()), (2, "the value ends too early"));
 }
 
-/// A member that may be missing but is not clearly nullable is omitted when null.
+/// If a member may be missing, but its schema does not clearly accept null, a null is omitted.
 #[test]
 fn marks_members_omitted_when_null() {
     let text = json!({"type": "string"});

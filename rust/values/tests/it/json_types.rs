@@ -1,4 +1,4 @@
-//! Types of JSON values.
+//! Types that JSON values are decoded into.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -102,7 +102,7 @@ fn unescapes_strings() {
     ] {
         assert_eq!(string(text), expected, "{text}");
     }
-    // At each distance from the end of an eight-byte word.
+    // The special character is at each position within a word of eight bytes.
     for len in 0..40 {
         for what in ["\\n", "é", "", "\\ud83d\\ude00"] {
             let text = format!("{}{what}{}", "x".repeat(len), "y".repeat(39 - len));
@@ -350,7 +350,7 @@ fn rejects_unsupported_arrow_types() {
         let error = Decoder::json(&schema, &bare()).unwrap_err();
         assert!(error.path.starts_with('f'), "{error}");
     }
-    // Views and large types are read as the plain ones.
+    // Views and large types are decoded as the plain types.
     let schema = Schema::from_arrow(DataType::LargeList(Field::new("x", DataType::Utf8View, true).into()));
     let expected = DataType::List(Field::new("x", DataType::Utf8, true).into());
     assert_eq!(Decoder::json(&schema, &bare()).unwrap().data_type(), &expected);

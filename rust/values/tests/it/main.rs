@@ -28,7 +28,7 @@ pub(crate) fn bare() -> Options {
     Options { framing: Framing::Bare, ..Options::default() }
 }
 
-/// Returns a decoder of values without frames.
+/// Returns a decoder for values without frames.
 pub(crate) fn decoder(schema: &str) -> Decoder {
     Decoder::avro(&Schema::parse(schema).unwrap(), &bare()).unwrap()
 }
@@ -41,7 +41,7 @@ pub(crate) fn push(decoder: &mut Decoder, value: Option<&[u8]>) -> Result<(), Ba
     }
 }
 
-/// Decodes all rows; returns the array and the errors.
+/// Decodes all values. Returns the array and the errors.
 pub(crate) fn decode<'a>(
     decoder: &mut Decoder,
     values: impl IntoIterator<Item = Option<&'a [u8]>>,
@@ -50,7 +50,7 @@ pub(crate) fn decode<'a>(
     (decoder.finish().unwrap(), bad)
 }
 
-/// Returns the reason why a value is bad.
+/// Returns the path and reason of the error for a bad value.
 pub(crate) fn decode_error(schema: &str, value: &[u8]) -> (String, String) {
     let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
     (bad.path, bad.reason)

@@ -1,4 +1,4 @@
-//! Values of Kafka's own serializers.
+//! Values in the formats of Kafka's own serializers.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};

@@ -1,4 +1,4 @@
-//! Protobuf values, compared as JSON.
+//! Helpers for tests of Protobuf values, which show rows as JSON.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 
 use crate::{bare, decode, push};
 
-/// Returns a decoder of messages without frames, of the first message of the file.
+/// Returns a decoder for values without frames. They are messages of the first type in the file.
 pub(crate) fn decoder(schema: &str) -> Decoder {
     Decoder::protobuf(&Schema::parse(schema).unwrap(), None, false, &bare()).unwrap()
 }
 
-/// Decodes valid values into rows.
+/// Decodes values that must be valid, and returns their rows as JSON.
 pub(crate) fn rows(schema: &str, values: &[&[u8]]) -> Vec<String> {
     let (array, bad) = decode(&mut decoder(schema), values.iter().copied().map(Some));
     assert_eq!(bad, []);
@@ -30,7 +30,7 @@ pub(crate) fn shown(array: &ArrayRef) -> Vec<String> {
     (0..array.len()).map(|row| json(array, row).to_string()).collect()
 }
 
-/// Returns reason and path of a bad value.
+/// Returns the path and reason of the error for a bad value.
 pub(crate) fn decode_error(schema: &str, value: &[u8]) -> (String, String) {
     let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
     (bad.path, bad.reason)

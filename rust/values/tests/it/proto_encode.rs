@@ -1,4 +1,4 @@
-//! Round trips of Protobuf messages.
+//! Round trips of encoded and decoded Protobuf messages.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn encoder(schema: &str, column: &ArrayRef) -> Encoder {
     Encoder::protobuf(writer, column.data_type(), Framing::Bare, None).unwrap()
 }
 
-/// Encodes the rows decoded from these values.
+/// Decodes the values, and encodes the resulting rows again.
 fn round_trip(schema: &str, values: &[&[u8]]) -> Vec<Vec<u8>> {
     let (array, bad) = decode(&mut decoder(schema), values.iter().copied().map(Some));
     assert_eq!(bad, []);
@@ -34,7 +34,7 @@ fn random_messages_round_trip() {
     let written = round_trip(EVENT, &values);
     let written: Vec<_> = written.iter().map(Vec::as_slice).collect();
     assert_eq!(rows(EVENT, &written), rows(EVENT, &values));
-    // Values in shortest form are reproduced exactly.
+    // Values that are already in the shortest form are reproduced exactly.
     assert_eq!(round_trip(EVENT, &written), written);
 }
 
@@ -60,7 +60,7 @@ fn writes_length_prefixes_of_all_sizes() {
             value = outer;
         }
         let written = round_trip(schema, &[&value]);
-        // An empty text equals an absent one.
+        // The default of bytes is empty, so an empty field is not written.
         if len > 0 {
             assert_eq!(written, [value], "{len}");
         }
@@ -71,7 +71,7 @@ fn writes_length_prefixes_of_all_sizes() {
 fn map_values_are_length_prefixed() {
     let schema = "edition = '2023'; option features.message_encoding = DELIMITED; \
                   message M { map<string, V> m = 1; V v = 2; repeated V l = 3; } message V { int32 x = 1; }";
-    // Bytes written by google's protobuf: m {k: x 7}, v {x: 7}, l [{x: 1}].
+    // Google's Protobuf library wrote these bytes for m {k: x 7}, v {x: 7}, l [{x: 1}].
     let value = b"\x0a\x07\x0a\x01k\x12\x02\x08\x07\x13\x08\x07\x14\x1b\x08\x01\x1c";
     assert_eq!(round_trip(schema, &[value]), [value]);
 }
@@ -122,7 +122,7 @@ fn writes_timestamps_with_time_zone_in_all_units() {
         Arc::new(StructArray::from(vec![(Arc::new(Field::new("t", column.data_type().clone(), true)), column)]))
     };
     let nanos = of(Arc::new(TimestampNanosecondArray::from(vec![-1]).with_timezone("UTC")));
-    // −1 second, 999,999,999 nanoseconds: no digit is lost.
+    // -1 ns is written as -1 second and 999,999,999 nanoseconds, so that no digit is lost.
     let expected = [&[0x0a, 17, 0x08][..], &[0xff; 9], &[1, 0x10, 0xff, 0x93, 0xeb, 0xdc, 0x03]].concat();
     assert_eq!(encoder(schema, &nanos).encode(&nanos).unwrap()[0].value(0), expected);
     let seconds = of(Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("+02:00")));

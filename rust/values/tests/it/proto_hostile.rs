@@ -1,4 +1,4 @@
-//! Malicious messages, and isolation of rows from bad ones.
+//! Malicious Protobuf messages, which must not affect other rows.
 
 use arrow_array::Array;
 use samsarrow_values::proto::Schema;
@@ -43,7 +43,7 @@ fn inner(random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// Returns a valid message with fields in any order and repeated.
+/// Returns a valid message whose fields are repeated and in any order.
 pub(crate) fn event(random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(12) {
@@ -153,7 +153,7 @@ fn bounds_json_depth() {
 
 #[test]
 fn merges_nested_duplicates_in_linear_time() {
-    // If each level were merged by one more pass over the next, this would take 2⁴⁰ passes.
+    // If merging each level required another pass over all deeper levels, this would take 2⁴⁰ passes.
     let depth = 40;
     let types = (0..depth).map(|at| format!("message M{at} {{ M{} m = 1; }}", at + 1)).collect::<String>();
     let schema = format!("syntax = 'proto3'; {types} message M{depth} {{ int32 x = 1; }}");

@@ -1,4 +1,4 @@
-//! Types of Protobuf fields, repeated fields and absent fields.
+//! Types of Protobuf fields, and handling of repeated and absent fields.
 
 use samsarrow_values::proto::Schema;
 use samsarrow_values::{Decoder, Enums, Framing, Options, SchemaId};
@@ -41,7 +41,8 @@ fn last_scalar_wins_and_messages_merge() {
         message N { int32 p = 1; repeated int32 q = 2; } }"#;
     let values: [&[u8]; 5] = [
         b"\x18\x07\x12\x04\x08\x01\x10\x01\x08\x01\x1a\x02\x08\x09\x12\x04\x10\x02\x08\x03\x08\x05",
-        // The same key three times, once with its parts in the other order, and a value in two pieces.
+        // The map contains the same key twice, once with the parts of its entry in the other order, and one value is in
+        // two pieces.
         b"\x22\x07\x0a\x01k\x12\x02\x08\x01\x22\x03\x0a\x01l\x22\x0b\x12\x02\x10\x05\x12\x02\x08\x06\x0a\x01k",
         b"\x28\x01\x3a\x01s\x32\x02\x08\x01",
         b"\x32\x02\x08\x01\x32\x02\x10\x04",
@@ -66,7 +67,7 @@ fn presence_separates_null_from_default() {
         optional E d = 4 [default = Y]; optional bytes e = 5 [default = "\001\xff"]; optional double f = 6 [default = -inf];
         optional E g = 7; repeated int32 h = 8 [packed = true]; enum E { X = 1; Y = 2; } }"#;
     let expected = r#"{"a":null,"b":-7,"c":true,"d":"Y","e":[1,255],"f":null,"g":null,"h":[]}"#;
-    // JSON has no infinity.
+    // The test shows infinity as null, because JSON has no infinity.
     assert_eq!(rows(proto2, &[b"\x18\x01"]), [expected]);
     assert_eq!(decode_error(proto2, b""), ("c".into(), "the field is required, and not there".into()));
     let editions = r#"edition = "2023"; option features.field_presence = IMPLICIT; message M { int32 a = 1;
@@ -160,7 +161,7 @@ fn resolves_messages_by_name_and_indexes() {
     assert_eq!(reason(None, b"\0\0\0\0\x01\x02\x06"), Err("its schema has no message of indexes [3]".into()));
     assert_eq!(reason(None, b"\0\0\0\0\x01"), Err("no message indexes follow the schema's id".into()));
     assert_eq!(make(Some("D")).unwrap_err().to_string(), "there is no message D; the file has p.q.A, p.q.C");
-    // Only added ids are known.
+    // With `by_id`, only ids of added schemas are known.
     let mut decoder = Decoder::protobuf(&schema, None, true, &options).unwrap();
     let other =
         Schema::parse("syntax = 'proto3'; package p.q; message B {} message A { string w = 9; int64 x = 1; }").unwrap();
@@ -176,7 +177,7 @@ fn resolves_messages_by_name_and_indexes() {
         [(2, Some(SchemaId::Id(2)), "it is a p.q.B, and p.q.A is read"), (3, Some(SchemaId::Id(3)), "no")]
     );
     assert!(push(&mut decoder, Some(b"\0\0\0\0\x04\0")).unwrap_err().reason.contains("no writer's schema"));
-    // The header has the indexes; the message has no prefix.
+    // The header contains the message indexes, so the value has no prefix.
     assert!(decoder.push(Some(b"\x08\x07"), Some(b"\0\0\0\0\x02\x02\x02")).is_ok());
 }
 
@@ -222,7 +223,7 @@ fn parses_like_protoc() {
         message map { message x { int32 v = 01; } } message other {} service S { rpc R (other) returns (stream other) { option x = 1; } }
         extend other { int32 e = 1; }"#;
     assert_eq!(rows(schema, &[b"\x52\x01\0"]), [r#"{"m":null,"map":[],"optional":["option"]}"#]);
-    // Base64 descriptor, as some registries store it: f.proto of proto3 with message M { int32 a = 1; }.
+    // A descriptor in base64, as some registries store it: f.proto, in proto3, with message M { int32 a = 1; }.
     let descriptor = "CgdmLnByb3RvIg4KAU0SCQoBYRgBIAEoBWIGcHJvdG8z";
     assert_eq!(rows(descriptor, &[b"\x08\x05"]), [r#"{"a":5}"#]);
 }

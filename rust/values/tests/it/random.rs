@@ -1,8 +1,8 @@
-//! Random schemas and values.
+//! Random Avro schemas and values.
 
 use serde_json::{Value, json};
 
-/// Random number generator with a seed.
+/// Random number generator, initialized with a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -18,14 +18,14 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Returns a number, small as often as large.
+    /// Returns a number with a random number of bits, so that small numbers are as frequent as large ones.
     fn long(&mut self) -> i64 {
         let bits = self.below(64) as u32;
         (self.next() as i64) >> bits
     }
 }
 
-/// Generates schemas with unique full names; short names repeat.
+/// Generates schemas in which full names are unique, but short names are not.
 #[derive(Default)]
 pub(crate) struct Schemas {
     names: usize,
@@ -142,7 +142,7 @@ pub(crate) fn value(schema: &Value, random: &mut Random, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes items in one or more blocks, with and without their size.
+/// Encodes items in one or more blocks, with and without the size of the block.
 fn blocks(random: &mut Random, out: &mut Vec<u8>, mut item: impl FnMut(&mut Random, &mut Vec<u8>)) {
     for _ in 0..random.below(3) {
         let items = 1 + random.below(3);

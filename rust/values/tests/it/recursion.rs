@@ -1,4 +1,4 @@
-//! Recursive types: skipping, and reading to a depth.
+//! Recursive types, which are skipped or decoded to a limited depth.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ fn unframed_decoder(text: &str, fields: Option<&[&str]>, recursion: usize) -> Re
     Decoder::avro(&schema(text), &Options { fields, recursion, ..bare() }).map_err(|error| error.to_string())
 }
 
-/// Returns a decoder of values with schema ids.
+/// Returns a decoder for values that have schema ids.
 fn framed_decoder(text: &str, recursion: usize) -> Decoder {
     Decoder::avro(&schema(text), &Options { recursion, ..Options::default() }).unwrap()
 }
 
-/// Encodes nested records, numbered from the outermost on.
+/// Encodes nested records, which are numbered from the outermost one.
 fn chain(records: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for at in 0..records {
@@ -42,12 +42,12 @@ fn chain(records: usize) -> Vec<u8> {
     out
 }
 
-/// Encodes a tree with blocks of both kinds: id, below, by, end.
+/// Encodes a tree with the fields id, below, by and end. Its lists consist of blocks with and without their size.
 fn tree(depth: u8) -> Vec<u8> {
     let mut out = vec![depth * 2];
     if depth > 0 {
         let below = tree(depth - 1);
-        // One block with its byte size, and one without.
+        // The first block has its size in bytes, the second one does not.
         out.extend([1]);
         samsarrow_wire::varint::put_varlong(&mut out, below.len() as i64);
         out.extend(&below);
@@ -119,7 +119,7 @@ fn round_trips_at_the_expansion_depth() {
             assert_eq!((&again, bad), (&array, vec![]));
         }
     }
-    // An item at the end of the expansion is an error, not an empty item.
+    // If an item is at the end of the expansion, encoding fails instead of writing an empty item.
     let mut decoder = unframed_decoder(TREE, None, 1).unwrap();
     let (array, _) = decode(&mut decoder, [Some(&tree(1)[..])]);
     let encoder = Encoder::avro(&schema(TREE), array.data_type(), Framing::Bare, None).unwrap();
@@ -158,7 +158,7 @@ fn expands_recursive_defaults() {
         let (array, bad) = read("[]", times, &[0, 0, 0, 0, 1, 14]);
         assert_eq!(bad, []);
         assert_eq!(array.as_struct().column(1).as_list::<i32>().value_length(0), 0);
-        // Each record within a default is one level deeper.
+        // The default contains another record, which is one level deeper.
         let (array, bad) = read(r#"[{"v": 3, "kids": []}]"#, times, &[0, 0, 0, 0, 1, 14]);
         assert_eq!(bad, []);
         let kids = array.as_struct().column(1).as_list::<i32>();
@@ -172,7 +172,7 @@ fn expands_recursive_defaults() {
     decoder.add_writer(SchemaId::Id(1), &schema(old));
     let (_, bad) = decode(&mut decoder, [Some(&[0, 0, 0, 0, 1, 14][..])]);
     assert!(bad[0].reason.contains("the default"), "{}", bad[0].reason);
-    // The encoded value has the whole default, however deep the columns are.
+    // The encoded value contains the complete default, even if it is nested deeper than the columns.
     let columns = DataType::Struct(fields.iter().filter(|field| field.name() == "v").cloned().collect());
     let text = new(r#"[{"v": 3, "kids": [{"v": 4, "kids": []}]}]"#);
     let encoder = Encoder::avro(&schema(&text), &columns, Framing::Bare, None).unwrap();

@@ -1,4 +1,4 @@
-//! Resolution of writer's and reader's schemas.
+//! Resolution of differences between the writer's and the reader's schema.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -80,7 +80,7 @@ fn matches_fields_by_name_alias_or_default() {
         (bad.path.as_str(), bad.reason.as_str()),
         ("new", "the writer has no such field, and the reader's has no default")
     );
-    // Skipped data must be present.
+    // Data that is skipped must nevertheless be complete.
     let bad = read(&writer, &record(r#"{"name": "b", "type": "long"}"#), &value[..3]).unwrap_err();
     assert_eq!(bad.path, "gone to old");
 }
@@ -137,7 +137,7 @@ fn widens_and_narrows_unions() {
     assert_eq!(read(r#"["null", "int"]"#, "int", &[2, 6]).unwrap().as_primitive::<Int32Type>().value(0), 3);
     let bad = read(r#"["null", "int"]"#, "int", &[0]).unwrap_err();
     assert_eq!(bad.reason, "the writer's null cannot be read as int");
-    // No promotion if a union member has the same type.
+    // If a union has a member of the same type, the value is not promoted to another member.
     let row = read("int", r#"["double", "int", "string"]"#, &[6]).unwrap();
     assert!(row.as_struct().column_by_name("int").unwrap().is_valid(0));
     let row = read("float", r#"["double", "int", "string"]"#, &1.5f32.to_le_bytes()).unwrap();
@@ -185,12 +185,12 @@ fn union_members_with_equal_short_names_match_by_namespace() {
     ] {
         let union = format!("[{one}, {other}]");
         assert_eq!(set(&read(&union, &union, value).unwrap()), ["b.Foo"], "{union}");
-        // In another order, and as the writer's only type.
+        // The result is the same if the reader's members are in another order, or if the writer's type is not a union.
         assert_eq!(set(&read(&union, &format!("[{other}, {one}]"), value).unwrap()), ["b.Foo"], "{union}");
         assert_eq!(set(&read(&other, &union, &value[1..]).unwrap()), ["b.Foo"], "{union}");
     }
-    // An alias takes precedence over the short name, the short name over matching fields, and any matching record over
-    // none.
+    // An alias takes precedence over the same short name, which takes precedence over matching fields. A matching
+    // record takes precedence over an error.
     let alias = record("c.Bar", &["x"]).replace(r#""fields""#, r#""aliases": ["z.Foo"], "fields""#);
     let writer = record("z.Foo", &["x"]);
     let (a, b) = (record("a.Foo", &["x"]), record("b.Other", &["x"]));

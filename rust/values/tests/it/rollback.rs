@@ -1,4 +1,4 @@
-//! Isolation of bad values: a null row, and unaffected others.
+//! Bad values only make their own row null, and do not affect other rows.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;

@@ -1,4 +1,4 @@
-//! Arrow types of Avro types, and their values.
+//! Arrow types for Avro types, and the decoded values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
