@@ -70,7 +70,7 @@ fn wire_of(rows: usize, codec: Codec, magic: i8) -> Vec<u8> {
     encode_batches(&table(rows), &columns, &EncodeOptions { codec, magic, ..EncodeOptions::default() }).unwrap()
 }
 
-/// Returns all combinations of format and codec.
+/// Returns all supported combinations of message format and codec.
 fn kinds() -> Vec<(i8, Codec)> {
     let old = [0, 1].into_iter().flat_map(|magic| codecs().map(|codec| (magic, codec)));
     old.filter(|(_, codec)| *codec != Codec::Zstd).chain(codecs().map(|codec| (2, codec))).collect()

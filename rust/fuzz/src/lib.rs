@@ -12,7 +12,7 @@ mod tree;
 pub use seeds::Seeds;
 pub use targets::{Input, Stream, TARGETS, Target, corpus_folder, target};
 
-/// Runs a target on an input without measuring memory. For `cargo fuzz`, which has a memory limit of its own.
+/// Runs a target on an input without measuring memory. Used by `cargo fuzz`, which has a memory limit of its own.
 pub fn run(name: &str, input: &[u8]) {
     if let Some(target) = target(name) {
         (target.run)(input);

@@ -18,7 +18,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 pub struct Failure {
     /// Name of the target.
     pub target: &'static str,
-    /// Description of the failure.
+    /// Description of the failure: the message of the panic, or the exceeded limit.
     pub what: String,
     pub input: Vec<u8>,
 }

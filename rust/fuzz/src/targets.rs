@@ -62,7 +62,7 @@ pub enum Values {
 /// Structure of an input that concerns logins or TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secure {
-    /// SASL messages of brokers.
+    /// SASL messages sent by brokers.
     Login,
     /// `sasl.jaas.config`.
     Jaas,
@@ -123,8 +123,8 @@ const fn values(name: &'static str, what: Values, run: fn(&[u8]), memory: usize,
 const CONSTANT: usize = 1 << 20;
 /// Memory for the dump of 64 KiB of the smallest records, counted twice because the text is copied while it grows.
 const TEXT: usize = 16 << 20;
-/// Memory for a few rows that each need up to 64 MiB of columns (see `values::byte_reader`). It counts at least twice,
-/// because columns are copied while they grow. There may be 100,000 columns.
+/// Memory for a few rows of up to 64 MiB of columns each (see `values::byte_reader`), and for 100,000 columns. Columns
+/// are copied while they grow, so their size counts at least twice.
 const ANY_SCHEMA: usize = 512 << 20;
 
 /// All targets.

@@ -18,7 +18,7 @@ use crate::{json, proto};
 /// Format of values.
 #[derive(Debug)]
 pub enum Format {
-    /// A primitive type of Kafka's serializers.
+    /// Values of a primitive type, in the format of Kafka's own serializers.
     Plain(Plain),
     /// Avro.
     Avro {

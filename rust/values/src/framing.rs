@@ -205,7 +205,7 @@ pub enum FrameError {
     /// No message name.
     #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
     Name,
-    /// There is no id that could be written.
+    /// No id is known that could be written.
     #[error("the framing has the schema's id, and none is known")]
     Id,
     /// The id is too large for the framing.
@@ -216,7 +216,7 @@ pub enum FrameError {
 /// Splits a value into its schema id and its payload.
 ///
 /// # Errors
-/// Fails if there is no valid schema id.
+/// Fails if the value has no schema id, or a malformed header.
 #[inline]
 pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Result<(SchemaId, &'a [u8]), FrameError> {
     match (framing, header) {

@@ -30,6 +30,8 @@ struct Pairs {
 }
 
 impl Pairs {
+    /// Takes the names and values from a headers column.
+    ///
     /// # Errors
     /// Fails if the column is not a headers column as consumers return it.
     fn of(column: &ArrayRef) -> Result<Pairs, String> {

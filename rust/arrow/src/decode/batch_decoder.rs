@@ -314,7 +314,8 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(self.bytes + more <= limit)
     }
 
-    /// Returns true if the batch certainly does not fit, judging by its header, before decompressing it.
+    /// Returns true if the batch header already shows that the batch does not fit. Decompressing it is not necessary
+    /// then.
     fn cannot_fit(&self, batch: &Batch) -> bool {
         // A negative count means that no size is known here. Decoding rejects the batch.
         let claimed = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
@@ -329,7 +330,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
     }
 }
 
-/// Result of decoding a batch.
+/// Progress after decoding a batch or a run of messages.
 pub(super) struct Done {
     /// The offset after the batch; undefined if the batch did not fit.
     pub(super) next_offset: i64,

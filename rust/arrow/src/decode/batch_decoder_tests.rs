@@ -1,4 +1,4 @@
-//! Number of decompressions per batch.
+//! Tests of how often batches are decompressed.
 
 use super::*;
 use crate::layout::binary::BinaryColumn;

@@ -202,7 +202,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         (until < end).then_some(until)
     }
 
-    /// Fills the columns that are constant within a batch: appends the batch's values for the rows added before.
+    /// Fills the columns that are constant within a batch, for all rows that were added to the other columns.
     fn fill(&mut self, header: &BatchHeader, topic_partition: Option<TopicPartition>) {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };

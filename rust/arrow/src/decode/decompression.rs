@@ -7,8 +7,8 @@ use crate::layout::trimmed;
 
 /// Maximum capacity of a scratch buffer that is kept for reuse.
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
-/// Maximum size of decompressed records that are kept. They may never be needed, if the caller does not request the
-/// rest.
+/// Maximum size of decompressed records that are kept for the next call. The limit avoids waste, because the caller may
+/// never request the rest.
 const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
 /// Decompressors, their scratch buffer, and the kept records.

@@ -14,7 +14,7 @@ pub struct DecodeError {
     pub topic: Option<Arc<str>>,
     /// The partition; -1 if unknown.
     pub partition: i32,
-    /// The offset at which decoding stopped.
+    /// The offset at which decoding stopped: after the last record that was appended or skipped.
     pub offset: i64,
     /// The cause.
     #[source]

@@ -10,7 +10,7 @@ pub enum EncodeError {
     /// A named column does not exist.
     #[error("there is no column {name:?} for the {role}; the data has {available}")]
     NoSuchColumn {
-        /// Role of the column.
+        /// Role that the column was requested for, such as `key`.
         role: &'static str,
         /// Name of the column.
         name: String,
@@ -20,7 +20,7 @@ pub enum EncodeError {
     /// Several columns have the same name.
     #[error("the data has {count} columns {name:?}: rename or drop all but the one that is the {role}")]
     AmbiguousColumn {
-        /// Role of the column.
+        /// Role that the column was requested for, such as `key`.
         role: &'static str,
         /// Name of the column.
         name: String,
@@ -30,7 +30,7 @@ pub enum EncodeError {
     /// The type of a column is invalid for its role.
     #[error("column {name:?} is {data_type}, but the {role} must be {expected}; cast it first")]
     WrongType {
-        /// Role of the column.
+        /// Role that the column was requested for, such as `key`.
         role: &'static str,
         /// Name of the column.
         name: String,
@@ -51,7 +51,7 @@ pub enum EncodeError {
         /// The reason.
         why: String,
     },
-    /// Kafka cannot store a row.
+    /// A row cannot be stored in Kafka.
     #[error("row {row}: {what}")]
     Row {
         /// Index of the invalid row within the data, from 0.

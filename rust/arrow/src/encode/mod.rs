@@ -87,7 +87,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     builder.reserve(known.unwrap_or(0).min(MAX_RESERVED));
     let mut row = rows.append_run(&mut builder, 0..total, options.default_timestamp)?;
     if known.is_none() && (1..total).contains(&row) {
-        // Estimate the size of the other rows from the size of the first batch.
+        // Estimate the size of the remaining rows from the size of the first batch.
         builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
     }
     while row < total {

@@ -108,7 +108,7 @@ fn retyped(field: &FieldRef, array: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(array.data_type().clone()))
 }
 
-/// Returns the offsets moved to start at 0, and the start and length of the items that they refer to.
+/// Returns the offsets, moved so that they start at 0, and the start and length of the items that they refer to.
 fn rebased<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> (OffsetBuffer<O>, usize, usize) {
     let (first, last) = (offsets.first(), offsets.last());
     let moved = OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect());

@@ -186,7 +186,7 @@ struct Values {
 }
 
 impl Values {
-    /// Ends a value that was appended to `bytes`.
+    /// Ends a value whose bytes were appended to `bytes`.
     fn close(&mut self) {
         self.ends.push(self.bytes.len() as i64);
     }

@@ -18,7 +18,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::View];
 const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
 
-/// Offset, timestamp, timestamp type, key, value.
+/// A row: offset, timestamp, timestamp type, key and value.
 type Row = (i64, Option<i64>, Option<i8>, Option<Vec<u8>>, Option<Vec<u8>>);
 
 fn rows(batch: &RecordBatch) -> Vec<Row> {

@@ -1,4 +1,4 @@
-//! JSON values and JSON Schemas.
+//! Generator of JSON values and JSON Schemas.
 use serde_json::{Value, json};
 
 use crate::bytes::havoc;

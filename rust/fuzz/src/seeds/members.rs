@@ -1,4 +1,4 @@
-//! Subscriptions, assignments and sticky user data.
+//! Generator of subscriptions, assignments and sticky user data.
 use crate::random::Random;
 use crate::tree::{Node, Number, Packing};
 

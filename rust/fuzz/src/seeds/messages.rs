@@ -1,4 +1,4 @@
-//! Requests and responses of all APIs in all versions.
+//! Generator of requests and responses of all APIs in all versions.
 use bytes::Bytes;
 use samsarrow_wire::message_matrix::{Format, formats};
 use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
@@ -117,7 +117,8 @@ fn header(format: &Format, random: &mut Random, out: &mut Vec<u8>) {
             _ => out.extend_from_slice(b"\0\x02me"),
         }
     }
-    // ApiVersions responses have a header of the oldest version, regardless of the version.
+    // All ApiVersions responses have a header of version 0, so that clients can read them without knowing the broker's
+    // versions.
     let api_versions = format.response && format.api.name() == "ApiVersions";
     if format.api.is_flexible(format.version) && !api_versions {
         match random.below(4) {

@@ -24,7 +24,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Adds an existing input, which some generated inputs are based on.
+    /// Adds an existing input. Some of the generated inputs are mutations of existing inputs.
     pub fn add(&mut self, target: &'static str, input: Vec<u8>) {
         self.existing.push((target, input));
     }

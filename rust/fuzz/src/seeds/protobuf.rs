@@ -1,4 +1,4 @@
-//! Protobuf messages for a few `.proto` files, and mutations of these files.
+//! Generator of Protobuf messages for a few `.proto` files, and of mutations of these files.
 use crate::random::Random;
 use crate::targets::protobuf::FILES;
 use crate::tree::{Node, Number};

@@ -1,4 +1,4 @@
-//! Avro schemas, evolved versions of them, and invalid ones.
+//! Generator of Avro schemas, evolved versions of them, and invalid schemas.
 use serde_json::{Map, Value, json};
 
 use crate::random::Random;

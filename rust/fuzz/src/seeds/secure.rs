@@ -1,4 +1,4 @@
-//! SASL messages, JAAS entries and key stores.
+//! Generator of SASL messages, JAAS entries and key stores.
 use crate::random::Random;
 use crate::targets::{Secure, secure};
 use crate::tree::{Node, Number};

@@ -1,4 +1,4 @@
-//! Values of Avro schemas, and values with framings.
+//! Generator of values of Avro schemas, and of values with framings.
 use std::collections::HashMap;
 
 use samsarrow_values::Framing;

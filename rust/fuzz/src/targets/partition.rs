@@ -12,7 +12,7 @@ use samsarrow_wire::batch::{Batch, RawRecord, RecordVisitor, batches, walk};
 use super::{MAX_DECOMPRESSED, broken};
 
 /// Flags: 1 verifies checksums, 2 includes control records, 4 skips aborted transactions, 8 also decodes in small
-/// steps.
+/// steps, 16 omits headers, 32 omits leader epochs, 64 selects views for the small steps.
 pub(super) fn decode(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);

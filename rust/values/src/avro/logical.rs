@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::schema::{Kind, Logical};
 use crate::error::SchemaError;
 
-/// Number of digits of Arrow's widest decimal.
+/// Maximum number of digits in Arrow's widest decimal type.
 const MAX_DIGITS: u64 = 76;
 
 pub(super) fn of(kind: &Kind, object: &Map<String, Value>, path: &str) -> Result<Option<Logical>, SchemaError> {

@@ -41,7 +41,7 @@ pub enum Which<'a> {
 /// the header also contains the message indexes.
 ///
 /// # Errors
-/// Fails if there is no valid schema id, or if the message type is missing.
+/// Fails if the value has no schema id or no message type, or if its header is malformed.
 pub fn split<'a>(
     framing: Framing,
     value: &'a [u8],

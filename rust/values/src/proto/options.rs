@@ -4,7 +4,7 @@ use super::file::{Default as Given, Features, Field};
 use super::lexer::Token;
 use super::parse::{Parsed, Parser};
 
-/// Value of an option.
+/// Value of an option in a `.proto` file.
 enum Value {
     Word(String),
     Quoted(Vec<u8>),
