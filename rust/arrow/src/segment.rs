@@ -65,7 +65,7 @@ pub struct SegmentReader {
     /// Batches that are read but not yet decoded, and the first offset to decode.
     run: Option<(Run, i64)>,
     from_offset: i64,
-    /// The offset after the last decoded record; `i64::MIN` before the first one.
+    /// The offset after the last decoded record; `i64::MIN` if no record was decoded yet.
     next_offset: i64,
     done: bool,
     failed: Option<SegmentReadError>,

@@ -288,7 +288,7 @@ fn mutate_node(node: &mut Node, random: &mut Random) {
                 0 => drop(nodes.remove(at)),
                 1 => nodes.insert(other, nodes.get(at).cloned().unwrap_or(Node::Raw(Vec::new()))),
                 2 => nodes.swap(at, other),
-                // Nest the parts in one of them, such as a record in a record, or a wrapper in a wrapper.
+                // Nest all parts in one part, such as a record in a record, or a wrapper in a wrapper.
                 3 => {
                     let copy = nodes.clone();
                     if let Some(child) = nodes.get_mut(at) {

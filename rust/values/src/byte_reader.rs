@@ -4,12 +4,12 @@ use samsarrow_wire::ShortBytes;
 
 use crate::error::{Fault, Reason, Step};
 
-/// Maximum size in columns of all items in one value, in bytes, in addition to [`PER_BYTE`] for each byte of the value.
-/// The size must be limited, because 2⁶² nulls are encoded in a few bytes.
+/// Maximum number of bytes that all items of one value may occupy in the columns, in addition to [`PER_BYTE`] for each
+/// byte of the value. There must be a limit, because a few bytes can encode 2⁶² nulls.
 pub(crate) const MAX_GROWTH: u64 = 64 << 20;
-/// Size in columns that is allowed for each byte of a value. Valid values need far less.
+/// Number of bytes that each byte of a value may occupy in the columns. Valid values need far less.
 const PER_BYTE: u64 = 64;
-/// Maximum number of items in one value whose encoding has no bytes.
+/// Maximum number of items with an empty encoding in one value.
 pub(crate) const MAX_EMPTY_ITEMS: u64 = 1 << 20;
 
 /// Remaining bytes of a value. Functions take and return the reader by value, so that it stays in registers. This
@@ -161,13 +161,14 @@ impl<'a> ByteReader<'a> {
     }
 }
 
-/// Limits for the size in columns of the items in one value, and the size of all items.
+/// Limits the number of bytes that the items of one value may occupy in the columns, and counts these bytes for all
+/// values.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Remaining size in columns for the current value, in bytes.
+    /// Number of bytes that further items of the current value may occupy in the columns.
     growth: u64,
     empty_items: u64,
-    /// Size in columns of the items in all values, in bytes.
+    /// Number of bytes that the items of all values occupy in the columns.
     taken: u64,
     /// Value of `taken` before the current value.
     before: u64,
@@ -187,18 +188,18 @@ impl Budget {
         self.taken = self.before;
     }
 
-    /// Returns the size in columns of the items in all values since the last reset, in bytes.
+    /// Returns the number of bytes that the items of all values since the last reset occupy in the columns.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Resets the size after an array was built.
+    /// Resets the number of bytes after an array was built.
     pub(crate) fn reset(&mut self) {
         (self.taken, self.before) = (0, 0);
     }
 
-    /// Checks and counts `items` more items of the current value. Each has at least `min` encoded bytes, and needs
-    /// `growth` bytes in columns.
+    /// Checks and counts `items` more items of the current value. Each has at least `min` encoded bytes, and occupies
+    /// `growth` bytes in the columns.
     pub(crate) fn take(&mut self, items: u64, min: usize, growth: u64, left: usize) -> Step {
         let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
         self.empty_items = empty.ok_or(Reason::Count(items as i64, left))?;

@@ -19,8 +19,8 @@ use crate::proto;
 /// Maximum number of rows in an array, because offsets of its children have 32 bits.
 const MAX_ROWS: usize = i32::MAX as usize;
 
-/// Maximum size in columns of a null row, in bytes. A null in a column of a large fixed is as large as a value, but
-/// takes no bytes in the input.
+/// Maximum number of bytes that a null row may occupy in the columns. A null in a column of a large fixed is as large
+/// as a value, but takes no bytes in the input.
 const MAX_NULL: u64 = 16 << 20;
 
 /// Options for decoding values that have schemas.
@@ -43,9 +43,9 @@ pub struct Decoder {
     shape: Shape,
     format: Format,
     rows: usize,
-    /// Size in columns of a row without list items, in bytes.
+    /// Number of bytes that a row without list items occupies in the columns.
     width: u64,
-    /// Size in columns from which on an array accepts no more rows, in bytes.
+    /// Number of bytes in the columns at which an array is full.
     limit: u64,
 }
 
@@ -190,18 +190,18 @@ impl Decoder {
         self.rows
     }
 
-    /// Sets the size in columns from which on an array is full, in bytes. The bytes of text are not counted, because
-    /// the input limits them. An array has at least one row.
+    /// Sets the number of bytes in the columns at which an array is full. The bytes of text are not counted, because
+    /// the size of the input limits them. An array always accepts one row.
     pub fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
     }
 
-    /// Returns the size in columns of the rows so far, without the bytes of text.
+    /// Returns the number of bytes that the rows occupy in the columns, without the bytes of text.
     fn grown(&self) -> u64 {
         self.columns.budget.taken().saturating_add(self.width.saturating_mul(self.rows as u64))
     }
 
-    /// Reserves capacity for `rows` more rows; may be called with an estimate.
+    /// Reserves capacity for `rows` more rows. The number may be an estimate.
     pub fn reserve(&mut self, rows: usize) {
         let rows = rows.min(usize::try_from(self.limit / self.width).unwrap_or(usize::MAX).saturating_add(1));
         self.columns.reserve(&self.shape, rows);
@@ -264,8 +264,8 @@ impl Decoder {
         Err(ValueError::Bad(Box::new(bad)))
     }
 
-    /// Removes the unfinished row of a value that failed, and returns the error. Unless the array is full, a null row
-    /// replaces the removed one.
+    /// Removes the unfinished row of a value that failed, and returns the error. If the array is not full, appends a
+    /// null row instead.
     #[cold]
     fn reject_row(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);

@@ -132,7 +132,7 @@ impl Format {
         for (row, value) in values.enumerate() {
             let Some(value) = value else { continue };
             let header = headers.and_then(|headers| headers.of_row(row));
-            // Skip the lookup if the prefix is the same as that of the previous value, which is the usual case.
+            // Most values have the same prefix as the previous value, so their id was already handled.
             let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.has_prefix());
             if prefix.is_some() && prefix == last {
                 continue;

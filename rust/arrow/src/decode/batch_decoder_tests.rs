@@ -53,8 +53,8 @@ fn decompresses_once<C: ValueColumn>() {
     assert_eq!(read::<C>(Some(100), usize::MAX), (vec![100; 200], 2));
     let (rows, decompressions) = read::<C>(Some(1_500), usize::MAX);
     assert_eq!((rows.iter().sum::<usize>(), decompressions), (20_000, 2));
-    // The second batch does not fit after the first. With the larger limit this is detected after decompression, with
-    // the smaller one from the header.
+    // The second batch does not fit after the first. With the larger limit, the decoder detects this after
+    // decompression; with the smaller limit, it detects this from the header.
     for max_bytes in [200_000, 1000] {
         assert_eq!(read::<C>(None, max_bytes), (vec![10_000; 2], 2), "{max_bytes}");
     }

@@ -235,8 +235,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         let first = self.rows();
         let mut block = std::mem::take(&mut self.block);
         let mut visit = |block: &mut Block| {
-            // A negative delta becomes a huge unsigned number here. An offset outside its batch would result in a wrong
-            // position of the consumer.
+            // A negative delta becomes a huge unsigned number here, so it is rejected as well. An offset outside its
+            // batch would result in a wrong position of the consumer.
             let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
             if largest > header.last_offset_delta as u32 {
                 failure = Some(RecordError::Field { index: self.rows() - first, what: "offset delta" });

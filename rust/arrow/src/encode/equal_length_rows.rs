@@ -7,8 +7,8 @@ use super::bytes::BytesColumn;
 const GROUP: usize = 16;
 
 impl BytesColumn {
-    /// Returns the concatenated bytes of the rows from `row` on that have the length `len`: at most `max_rows` rows, up
-    /// to the first one with another length.
+    /// Returns the concatenated bytes of consecutive rows from `row` on that have the length `len`, up to `max_rows`
+    /// rows.
     pub(super) fn equal_length_rows(&self, row: usize, max_rows: usize, len: usize) -> Option<&[u8]> {
         match self {
             BytesColumn::Binary(array) => between_offsets(array, row, max_rows, len),

@@ -25,7 +25,7 @@ pub struct EncodeOptions {
     pub codec: Codec,
     /// The compression level; `None` selects the codec's default.
     pub level: Option<i32>,
-    /// The record format: 2 for record batches, 1 for the messages of Kafka 0.10, 0 for those of older versions.
+    /// The record format: 2 for record batches, 1 for the messages of Kafka 0.10, 0 for the messages of older versions.
     pub magic: i8,
     /// Offset of the first record.
     pub base_offset: i64,

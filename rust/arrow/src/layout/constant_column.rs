@@ -10,7 +10,7 @@ pub(crate) struct ConstantColumn<T: ArrowNativeType> {
     /// The value of all rows so far.
     all: Option<T>,
     len: usize,
-    /// The values of the rows, after the first different one; empty while all are equal.
+    /// The values of all rows, as soon as one value is different; empty while all values are equal.
     rows: Vec<T>,
     /// Buffer shared with previous batches, and its value.
     shared: Option<(T, ScalarBuffer<T>)>,

@@ -221,7 +221,7 @@ impl Encoder for Union<'_> {
     }
 }
 
-/// Encodes a struct some of whose members are omitted if they are null.
+/// Encodes a struct with members that are omitted when they are null.
 struct Struct<'a> {
     members: Vec<Member<'a>>,
 }

@@ -68,8 +68,8 @@ fn raw(text: impl Into<Vec<u8>>, out: &mut Vec<Node>) {
     out.push(Node::Raw(text.into()));
 }
 
-/// Appends a JSON value that matches the schema to `out`, as a list of nodes. If the schema does not specify a type, a
-/// random one is used.
+/// Appends a JSON value that matches the schema to `out`, as a list of nodes. If the schema does not specify a type,
+/// the type is random.
 fn value(schema: &Value, root: &Value, depth: usize, random: &mut Random, out: &mut Vec<Node>) {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(to) => root.pointer(to.trim_start_matches('#')).unwrap_or(&Value::Null),

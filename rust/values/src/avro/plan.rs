@@ -52,7 +52,7 @@ pub(crate) enum Op {
     /// Union of null and one other type, with the index of null.
     Nullable(i64, Box<(Shape, Op)>),
     Union(Box<[Op]>),
-    /// Value of one member of a union, whose other members become null.
+    /// Value of one union member. All other members become null.
     Member(usize, Box<(Op, Box<[Shape]>)>),
     /// Appends a null without reading anything.
     PushNull(Box<Shape>),
@@ -122,7 +122,7 @@ pub(crate) struct Time {
     pub(crate) end: i64,
 }
 
-/// Minimum size of an encoded item in bytes, and its size in the columns.
+/// Minimum size of an encoded item, and number of bytes that an item occupies in its columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) min: usize,
@@ -159,7 +159,8 @@ impl Op {
         }
     }
 
-    /// Returns the size in columns of a value, in bytes. Bytes that are copied from the value are not counted.
+    /// Returns the number of bytes that a value occupies in its columns. Bytes that are copied from the value are not
+    /// counted.
     pub(crate) fn growth(&self) -> u64 {
         match self {
             Op::Null(_) | Op::Boolean(_) | Op::Skip(_) | Op::Never(_) => 1,
@@ -179,7 +180,7 @@ impl Op {
     }
 }
 
-/// Returns the size in columns of a null, in bytes.
+/// Returns the number of bytes that a null occupies in its columns.
 pub(crate) fn shape_growth(shape: &Shape) -> u64 {
     use crate::builders::Slot;
     match &shape.slot {

@@ -131,7 +131,7 @@ impl Name {
     }
 
     /// Returns true if a writer's type may be read as the type with this name: both have the same name in any
-    /// namespace, or an alias is equal to the writer's name.
+    /// namespaces, or the writer's name equals an alias.
     pub(crate) fn stands_for(&self, writer: &Name) -> bool {
         self.short() == writer.short()
             || self.aliases.iter().any(|alias| **alias == *writer.full || short(alias) == writer.short())

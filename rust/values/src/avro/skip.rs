@@ -55,7 +55,7 @@ impl Skip {
         }
     }
 
-    /// Combines steps into one. Consecutive fixed lengths are added up.
+    /// Combines steps into a single step. Consecutive fixed lengths are added up.
     fn all(steps: impl Iterator<Item = Skip>) -> Skip {
         let mut all: Vec<Skip> = Vec::new();
         for step in steps {

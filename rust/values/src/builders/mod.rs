@@ -19,7 +19,7 @@ use crate::byte_reader::Budget;
 /// no lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
-    /// Limit for the size in columns of the current value.
+    /// Limits the number of bytes that the current value may occupy in the columns.
     pub(crate) budget: Budget,
     pub(crate) nulls: Vec<Count>,
     pub(crate) booleans: Vec<Values<bool>>,
@@ -133,7 +133,7 @@ impl Columns {
         });
     }
 
-    /// Reserves capacity for `rows` more rows; may be called with an estimate.
+    /// Reserves capacity for `rows` more rows. The number may be an estimate.
     pub(crate) fn reserve(&mut self, shape: &Shape, rows: usize) {
         leaf!(self, &shape.slot, at => column.column.reserve(rows), slot => match slot {
             Slot::Struct(_, fields) => fields.iter().for_each(|field| self.reserve(field, rows)),

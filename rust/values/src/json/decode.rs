@@ -205,7 +205,7 @@ impl Node {
             Op::Json(_) => "a value",
         };
         match at.skip() {
-            // Reports the value, whose kind is not the expected one. `skip` has found no syntax error in it.
+            // The value is valid JSON, but its kind is not the expected one.
             Ok(_) => at.unexpected(expected),
             Err(fault) => Err(fault),
         }

@@ -27,7 +27,7 @@ pub struct Inference {
     types: usize,
 }
 
-/// Kind of all values at one place.
+/// Common kind of all values at the same path.
 #[derive(Debug, Default)]
 enum Kind {
     /// All values are null.
@@ -193,7 +193,7 @@ impl Kind {
         };
     }
 
-    /// Handles a value whose kind differs from that of the values before.
+    /// Handles a value whose kind differs from the kind of earlier values.
     fn mixed<'a>(&mut self, scan: Scan<'a>) -> Step<Scan<'a>> {
         *self = Kind::Any;
         scan.skip()

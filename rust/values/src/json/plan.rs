@@ -22,7 +22,7 @@ pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) shape: Shape,
     pub(crate) nullable: bool,
-    /// Minimum size in columns of an item of this type, in bytes.
+    /// Minimum number of bytes that an item of this type occupies in its columns.
     pub(crate) growth: u64,
 }
 

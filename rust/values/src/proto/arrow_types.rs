@@ -298,7 +298,7 @@ impl PlanBuilder {
 }
 
 impl Plan {
-    /// Returns the size in columns of a message's default values, in bytes.
+    /// Returns the number of bytes that the default values of a message occupy in the columns.
     fn growth(&self) -> u64 {
         let of = |absent: &Absent| if let Absent::Text(_, symbol) = absent { symbol.piece().len() as u64 } else { 0 };
         let below = |entry: &Entry| match &entry.op {
@@ -309,8 +309,8 @@ impl Plan {
     }
 }
 
-/// Returns the size in columns of an item, in bytes, minus the size of its encoding. Returns 0 if the encoding is never
-/// smaller.
+/// Returns the number of bytes that an item occupies in the columns in addition to the size of its encoding. Returns 0
+/// if the encoding is never smaller.
 fn growth(one: &FieldColumn) -> u64 {
     match &one.op {
         Op::Message(plan) | Op::Group(plan) => shape_growth(&one.shape).saturating_add(plan.growth()),

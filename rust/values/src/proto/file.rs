@@ -10,7 +10,7 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Returns these features, in which those of `above` replace the features that are not set.
+    /// Returns these features. Features that are not set are taken from `above`.
     pub(super) fn or(self, above: Features) -> Features {
         Features {
             presence: self.presence.or(above.presence),

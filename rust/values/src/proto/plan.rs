@@ -69,11 +69,12 @@ pub(super) enum Op {
     /// Wrapper message, which becomes the value of its only field.
     Wrapper(Box<Wrapper>),
     Json(usize, Json),
-    /// Item of a list, and the size of the item in columns, as far as it exceeds the size of its encoding.
+    /// Item of a list, and the number of bytes that an item occupies in the columns in addition to the size of its
+    /// encoding.
     Item(usize, u64, Box<Op>),
     /// Packed items of a list, with the same size as in [`Op::Item`] for each.
     Packed(usize, u64, Box<Op>),
-    /// Entry of a map, with its size in columns.
+    /// Entry of a map, and the number of bytes that an entry occupies in the columns.
     Entry(usize, u64, Box<Plan>),
     /// Message that is nested deeper than this number of levels, which is an error.
     Deeper(usize),

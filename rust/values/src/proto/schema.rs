@@ -137,8 +137,8 @@ impl Schema {
         }
     }
 
-    /// Returns the name of the message that the indexes lead to: the first one is an index in the file, each following
-    /// one an index in the previous message.
+    /// Returns the name of the message that the indexes lead to. The first index counts the messages of the file; each
+    /// further index counts the messages nested in the previous message.
     pub(super) fn at_indexes(&self, indexes: &[i64]) -> Option<&Arc<str>> {
         let mut among = &self.pool.own;
         let mut found = None;

@@ -233,7 +233,8 @@ fn members(of: &Members, row: usize, out: &mut Vec<u8>) -> Step {
             of.run(row, out).map_err(|fault| fault.within(name))
         }
         (Some(one), Some(other), _) => Err(Reason::Members(one.name.clone(), other.name.clone()).into()),
-        // Some libraries cannot write a null struct, only a struct whose fields are all null. It counts as null, too.
+        // Some libraries cannot write null structs, and instead write structs whose fields are all null. Such a struct
+        // is encoded as null, too.
         (None, _, Some(null)) => {
             put_long(out, *null);
             Ok(())

@@ -21,7 +21,8 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: Arc<str>,
-    /// Field number and wire type. A packed list has the wire type of bytes, other lists have that of their items.
+    /// Field number and wire type. A packed list has the wire type of bytes; other lists have the wire type of their
+    /// items.
     pub(super) tag: u32,
     pub(super) nulls: Option<NullBuffer>,
     /// Validity of the items of a list, or of the values of a map.
