@@ -39,20 +39,6 @@ QUIET = {"bootstrap.servers", "client.id", "reconnect.backoff.max.ms", "receive.
 UNKNOWN = -2
 # Function arguments that are not options, with their client.
 OF = {"oauth.cb": "confluent-kafka", "ssl.cadata": "aiokafka"}
-# Equivalents of options that are unknown here.
-SIMILAR = {
-    "api.version": "brokers are asked; `broker.version.fallback` for those that cannot say",
-    "auto.commit.enable": "`enable.auto.commit`",
-    "batch.num.messages": "`batch.size`, in bytes",
-    "compression.level": "`compression.gzip.level`, `compression.zstd.level`",
-    "default.offset.commit.callback": "give `commit_async` a callback",
-    "fetch.error.backoff.ms": "`retry.backoff.ms`",
-    "max.batch.size": "`batch.size`",
-    "queue.buffering.max.kbytes": "`buffer.memory`, in bytes",
-    "queue.buffering.max.messages": "`buffer.memory`, in bytes",
-    "rebalance.timeout.ms": "`max.poll.interval.ms`",
-    "ssl.ca.certificate.stores": "the system's store is used unless `ssl.truststore.location` is set",
-}
 WORDS = {"-1": "all", "inf": "2147483647", "None": ""}
 
 
@@ -99,7 +85,7 @@ def _instead(name: str) -> str | None:
     try:
         Consumer({"bootstrap.servers": "localhost:1", name: "1"}).close()
     except ConfigurationError as error:
-        return str(error).partition(" is not one of this client's: ")[2] or SIMILAR.get(name)
+        return str(error).partition(" is not one of this client's: ")[2] or None
     return None
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from samsarrow import AclFilter, Admin, Consumer, Producer, TopicPartition, metrics
 from samsarrow.cli import cli
 from samsarrow.cluster_types import QuotaEntity
+from samsarrow.exceptions import UnknownTopicOrPartitionError
 from support.commands import Ended, runner
 from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailableError, classpath
 from support.waiting import until
@@ -132,7 +134,15 @@ def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_
 def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) -> None:
     create(admin, "i")
     [tp] = [TopicPartition("i", 0)]
-    admin.alter_share_offsets("i-share", {tp: 0})
+
+    def alter() -> bool:
+        # The coordinator may learn of a new topic later than the controller.
+        with suppress(UnknownTopicOrPartitionError):
+            admin.alter_share_offsets("i-share", {tp: 0})
+            return True
+        return False
+
+    until(alter)
     admin.commit_offsets("i-rest", {tp: 0})
     until(lambda: {"i-share", "i-rest"} <= admin.list_groups().keys())
     for listing in (("groups", "list"), ("offsets", "list")):

@@ -82,3 +82,48 @@ def test_every_option_is_in_the_documentation():
     page = options_markdown()
     for name in ("bootstrap.servers", "linger.ms", "max.poll.records", "layout", "isolation.level"):
         assert f"`{name}`" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("value_serializer", str.encode, "encode them before send"),
+        ("key_serializer", str.encode, "encode them before send"),
+        ("value_deserializer", bytes.decode, "binary column"),
+        ("key_deserializer", bytes.decode, "binary column"),
+        ("log_cb", print, "loggers"),
+        ("error_cb", print, "errors of a call are raised by it"),
+        ("stats_cb", print, "metrics()"),
+        ("throttle_cb", print, "on_event"),
+        ("on_delivery", print, "pass on_delivery= to send"),
+        ("on_commit", print, "pass a callback to commit_async"),
+        ("default_offset_commit_callback", print, "pass a callback to commit_async"),
+        ("logger", print, "loggers"),
+        ("queue.buffering.max.kbytes", 5, "buffer.memory"),
+        ("queue.buffering.max.messages", 5, "buffer.memory"),
+        ("compression.level", 3, "compression.zstd.level"),
+        ("batch.num.messages", 3, "batch.size"),
+        ("max.batch.size", 3, "batch.size"),
+        ("auto.commit.enable", True, "enable.auto.commit"),
+        ("rebalance.timeout.ms", 5, "max.poll.interval.ms"),
+        ("fetch.error.backoff.ms", 5, "retry.backoff.ms"),
+        ("ssl.ca.certificate.stores", "Root", "ssl.truststore.location"),
+        ("api.version", "2.0", "broker.version.fallback"),
+        ("api.version.auto.timeout.ms", 5, "request.timeout.ms"),
+        ("schema.registry.url", "http://localhost", "SchemaRegistry"),
+    ],
+)
+@pytest.mark.parametrize("client", [Consumer, Producer])
+def test_options_of_other_clients_name_their_replacement(client, name, value, instead):
+    with pytest.raises(ConfigurationError) as caught:
+        client({"bootstrap.servers": "localhost:1", name: value})
+    text = str(caught.value)
+    assert text.startswith(f"option {name} is not one of this client's: ")
+    assert instead in text
+
+
+def test_unknown_names_are_reported_before_types():
+    with pytest.raises(ConfigurationError, match=r"option lingerms is unknown; did you mean linger\.ms\?"):
+        Producer(bootstrap_servers="localhost:1", lingerms=print)
+    with pytest.raises(ConfigurationError, match="option linger_ms must be text, a number"):
+        Producer(bootstrap_servers="localhost:1", linger_ms=print)

@@ -35,8 +35,9 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
             }
             None => value,
         };
-        let value = convert(&name, &value).map_err(|error| to_py(py, &error))?;
-        values.push((name, value));
+        // The name first: values of other clients' options have other types, such as functions.
+        let value = convert(&name, &value).map_err(|error| config::check_name(kind, &name).err().unwrap_or(error));
+        values.push((name, value.map_err(|error| to_py(py, &error))?));
     }
     let mut options = Options::parse(kind, values).map_err(|error| to_py(py, &error))?;
     if let Some(sasl) = &mut options.common.security.sasl {

@@ -34,6 +34,7 @@ use crate::metrics::MetricsOptions;
 pub use crate::secret::Secret;
 pub use crate::types::ClientKind;
 
+pub use parse::check_name;
 pub use properties::properties;
 pub use registry::{RegistryLogin, RegistryOptions};
 pub use security_options::{

@@ -46,7 +46,7 @@ impl Options {
             let dotted = name_given.replace('_', ".");
             let (mut value, from_provider) =
                 if dotted == providers::NAME { (value, false) } else { providers.resolve(&name_given, value)? };
-            if let Some(api) = dotted.strip_prefix("api.version.").filter(|name| *name != "request") {
+            if let Some(api) = api_name(&dotted) {
                 let (name, version) = api_version(&name_given, api, &value, from_provider)?;
                 if api_versions.insert(name, version).is_some() {
                     return Err(duplicate_error(&name_given));
@@ -73,6 +73,29 @@ impl Options {
         values.check_agreement()?;
         values.into_options(kind, api_versions)
     }
+}
+
+/// Checks that a client of `kind` has an option of this name.
+///
+/// # Errors
+/// [`Error::Configuration`] that names the replacement, or the nearest name.
+pub fn check_name(kind: ClientKind, name_given: &str) -> Result<()> {
+    let dotted = name_given.replace('_', ".");
+    if api_name(&dotted).is_some() || provider_setting(name_given).is_some() {
+        return Ok(());
+    }
+    find(kind, name_given, &dotted).map(drop)
+}
+
+/// Returns the API of an option `api.version.<API>`.
+fn api_name(dotted: &str) -> Option<&str> {
+    let is_option = dotted == "api.version.request" || replacement(dotted).is_some();
+    dotted.strip_prefix("api.version.").filter(|_| !is_option)
+}
+
+/// Returns the replacement of an option of another client.
+fn replacement(dotted: &str) -> Option<&'static str> {
+    FOREIGN_OPTIONS.iter().find(|(name, _)| *name == dotted).map(|(_, replacement)| *replacement)
 }
 
 /// Returns the part of a name after `config.providers.`. Provider names keep their spelling.
@@ -116,7 +139,7 @@ pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&
             "option {name_given} names a part of Java's client or of a broker, which this client does not have: leave it out"
         )));
     }
-    if let Some((_, instead)) = FOREIGN_OPTIONS.iter().find(|(name, _)| *name == dotted) {
+    if let Some(instead) = replacement(dotted) {
         return Err(Error::configuration(format!("option {name_given} is not one of this client's: {instead}")));
     }
     let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
@@ -218,7 +241,7 @@ mod tests {
             (
                 ClientKind::Producer,
                 &[("interceptor.classes", text("x"))],
-                "option interceptor.classes is not one of this client's: wrap send and poll in functions of your own",
+                "option interceptor.classes is not one of this client's: wrap send and poll in your own functions",
             ),
             (
                 ClientKind::Consumer,
