@@ -9,7 +9,7 @@ from pathlib import Path
 import samsarrow
 
 # These measure durations, and no wait depends on the result.
-MEASURE_DURATIONS = {"cli/consume/sinks.py", "cli/groups.py"}
+MEASURE_DURATIONS = {"cli/consume/outputs.py", "cli/groups.py"}
 
 
 def test_blocking_calls_return(servers, tmp_path):

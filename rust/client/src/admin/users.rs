@@ -185,6 +185,8 @@ impl Admin {
     pub async fn alter_users(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         changes.iter().try_for_each(UserAlteration::check)?;
         let deadline = Instant::now() + timeout;
+        // The errors of the first round name the caller's timeout.
+        let mut remaining = timeout;
         let mut done: PerUser<()> = Vec::new();
         for mut round in rounds(changes)? {
             // The first round contains every user, so `done` has their order.
@@ -193,13 +195,13 @@ impl Admin {
             if round.is_empty() {
                 continue;
             }
-            let remaining = deadline.saturating_duration_since(Instant::now());
             for (user, outcome) in self.alter_once(round, remaining).await? {
                 match done.iter_mut().find(|(known, _)| *known == user) {
                     Some((_, before)) => *before = outcome,
                     None => done.push((user, outcome)),
                 }
             }
+            remaining = deadline.saturating_duration_since(Instant::now());
         }
         Ok(done)
     }
