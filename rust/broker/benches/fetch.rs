@@ -54,7 +54,7 @@ fn fetch(criterion: &mut Criterion) {
     let mut stream = TcpStream::connect(address(&broker, 0)).unwrap();
     let mut frame = Vec::new();
     let whole = batch.len() * usize::try_from(BATCHES).unwrap();
-    // One response is decoded and checked before bytes are measured.
+    // Decodes and checks one response before the measurement starts.
     let request = fetch_request("t", &[(0, 5)]);
     stream.write_all(&frame::encode_request(&request, 12, 1, None).unwrap()).unwrap();
     let mut length = [0; 4];

@@ -1,7 +1,7 @@
-//! A client connection: reads request frames and writes responses, in order.
+//! A client connection: reads request frames and writes the responses in the same order.
 //!
-//! Requests of a connection are handled sequentially, as in Kafka. A protocol error closes only the connection that
-//! caused it.
+//! The requests of a connection are handled one after another, as in Kafka. A protocol error closes the connection, but
+//! does not affect others.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -21,9 +21,9 @@ use crate::state::State;
 use crate::sync::lock;
 
 const READ_BYTES: usize = 16 << 10;
-/// Maximum capacity allocated ahead of the bytes received.
+/// Maximum buffer capacity in bytes that is allocated before the bytes arrive.
 const READ_AHEAD: usize = 1 << 20;
-/// Maximum capacity of the read buffer that is kept for the next frame.
+/// Maximum capacity in bytes of a read buffer that is reused for the next frame.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 const MAX_SLICES: usize = 64;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = state.security.accept(stream).await?;
     let result = handle_requests(node, &mut stream, state).await;
-    // Sends close_notify over TLS, and gives up on a peer that does not read it.
+    // Sends close_notify over TLS. The timeout applies if the peer does not read it.
     let _gone = timeout(SHUTDOWN_TIMEOUT, stream.shutdown()).await;
     result
 }
@@ -82,7 +82,8 @@ async fn handle_requests(node: i32, stream: &mut Stream, state: &State) -> io::R
     }
 }
 
-/// Reads the next frame without its length prefix; returns `None` if the peer closed between frames.
+/// Reads the next frame and returns it without the length prefix. Returns `None` if the peer closed the connection
+/// between frames.
 async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> io::Result<Option<Bytes>> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     while buffer.len() < 4 {
@@ -97,7 +98,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
         return Err(invalid(format!("a frame of {size} bytes exceeds the limit of {cap}")));
     }
     while buffer.len() < size {
-        // Grows as data arrives, so that a length alone cannot cause a large allocation.
+        // The buffer grows as data arrives, so that a large length prefix alone does not cause a large allocation.
         buffer.reserve((size - buffer.len()).min(READ_AHEAD.max(buffer.len())));
         if stream.read_buf(buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -105,7 +106,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
     }
     let frame = buffer.split_to(size).freeze();
     if size > MAX_KEPT_BYTES && buffer.is_empty() {
-        // The next frames share this allocation. A very large one is released instead.
+        // The buffer is reused for the next frames, but a very large one is released.
         *buffer = BytesMut::new();
     }
     Ok(Some(frame))
@@ -133,6 +134,6 @@ async fn write_all(stream: &mut Stream, chunks: Vec<Bytes>) -> io::Result<()> {
             chunks.pop_front();
         }
     }
-    // TLS buffers data that the socket did not accept.
+    // TLS keeps data in its own buffer if the socket is not ready, so it must be flushed.
     stream.flush().await
 }

@@ -1,4 +1,4 @@
-//! Injected faults, for tests of clients.
+//! Faults that tests of clients inject into requests.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -13,23 +13,24 @@ use crate::sync::lock;
 /// A fault injected into one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Does not handle the request; returns a response with this error in every error field.
+    /// Returns a response with this error in every error field, without handling the request.
     Error(ErrorCode),
-    /// Delays the request by this time before it is handled.
+    /// Waits for this time before the request is handled.
     Delay(Duration),
     /// Closes the connection without handling the request.
     DropBefore,
-    /// Handles the request (records are appended, offsets committed), then closes the connection without a response.
+    /// Handles the request, for example appends records or commits offsets, then closes the connection without a
+    /// response.
     DropAfter,
-    /// Handles the request, but returns a response with this error in every error field.
+    /// Handles the request, but returns a response with this error in every error field instead of the result.
     Answer(ErrorCode),
     /// Handles the request, but returns a response with a valid correlation id and an undecodable body.
     Garbage,
-    /// Applies another fault after this time.
+    /// Waits for this time, then applies another fault.
     Late(Duration, Box<Fault>),
 }
 
-/// A request as a fault hook sees it.
+/// A request as passed to fault hooks.
 #[derive(Debug, Clone)]
 pub struct RequestInfo {
     /// Node that received the request.
@@ -42,13 +43,13 @@ pub struct RequestInfo {
     pub correlation_id: i32,
     /// Client id.
     pub client_id: Option<String>,
-    /// Encoded request after the header.
+    /// Encoded request body, without the header.
     pub body: Bytes,
 }
 
 type Hook = Box<dyn FnMut(&RequestInfo) -> Option<Fault> + Send>;
 
-/// Fault hooks, in the order they were added.
+/// Fault hooks, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Faults(Mutex<Vec<(ApiKey, Hook)>>);
 
@@ -63,12 +64,13 @@ impl Faults {
         lock(&self.0).push((key, Box::new(hook)));
     }
 
-    /// Removes the hooks of one API, or all.
+    /// Removes the hooks of one API, or all hooks for `None`.
     pub(crate) fn clear(&self, key: Option<ApiKey>) {
         lock(&self.0).retain(|(hook_key, _)| key.is_some_and(|key| key != *hook_key));
     }
 
-    /// Returns the fault of the first hook that returns one. The request is described only if the API has a hook.
+    /// Calls the hooks of the API until one returns a fault, and returns it. Calls `describe` only if the API has a
+    /// hook.
     pub(crate) fn fault_for(&self, key: ApiKey, describe: impl FnOnce() -> RequestInfo) -> Option<Fault> {
         let mut hooks = lock(&self.0);
         let mut matching = hooks.iter_mut().filter(|(hook_key, _)| *hook_key == key).peekable();

@@ -1,4 +1,4 @@
-//! A node: a listening port and its connections.
+//! A node of the broker: a listening port and its connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,21 +13,22 @@ use crate::connection;
 use crate::state::State;
 
 const BACKLOG: u32 = 1024;
-/// Delay after a failed accept, most likely caused by a lack of file descriptors.
+/// Delay after a failed accept, whose most likely cause is a lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Binds a socket to `address`. Until it listens, the port is reserved and connections are rejected by the kernel.
+/// Binds a socket to `address`. This reserves the port; until the socket listens, the kernel rejects connections.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of a stopped node may linger in TIME_WAIT, so reuse is needed to start it again. A free port is
-    // requested without reuse, or the kernel may return the same port for two sockets that do not listen yet.
+    // A stopped node may have connections in TIME_WAIT, so SO_REUSEADDR is required to bind its port again. It is not
+    // set while the kernel chooses a free port, because the kernel could then choose the same port for two sockets that
+    // do not listen yet.
     socket.set_reuseaddr(address.port() != 0)?;
     socket.bind(address)?;
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }
 
-/// A listening node. Dropping it also stops it, without waiting.
+/// A running node. Dropping it stops the node without waiting for its tasks.
 #[derive(Debug)]
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
@@ -66,7 +67,7 @@ async fn accept(id: i32, listener: TcpListener, state: Arc<State>, mut stopped: 
                 }
             },
             Some(_) = connections.join_next() => (),
-            // An error means that the broker was dropped.
+            // An error means that the sender was dropped together with the broker.
             _ = stopped.changed() => break,
         }
     }

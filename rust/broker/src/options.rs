@@ -10,19 +10,19 @@ use crate::security::SecurityOptions;
 /// Options of consumer groups, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// Delay of the first rebalance of an empty group, as `group.initial.rebalance.delay.ms`. Zero by default, which
-    /// keeps tests fast.
+    /// Delay of the first rebalance of an empty group, as `group.initial.rebalance.delay.ms`. It is zero by default,
+    /// which makes tests fast.
     pub initial_rebalance_delay: Duration,
     /// Minimum session timeout that a member may request, as `group.min.session.timeout.ms`.
     pub min_session_timeout: Duration,
     /// Maximum session timeout that a member may request, as `group.max.session.timeout.ms`.
     pub max_session_timeout: Duration,
-    /// Heartbeat interval of KIP-848 members, as `group.consumer.heartbeat.interval.ms`. Shorter than Kafka's 5
-    /// seconds, since members receive their assignment in heartbeat responses.
+    /// Heartbeat interval of KIP-848 members, as `group.consumer.heartbeat.interval.ms`. The default is shorter than
+    /// Kafka's 5 seconds, because members receive their assignment only in heartbeat responses.
     pub consumer_heartbeat_interval: Duration,
     /// Session timeout of KIP-848 members, as `group.consumer.session.timeout.ms`.
     pub consumer_session_timeout: Duration,
-    /// Retention of the offsets of a group without members, as `offsets.retention.minutes`.
+    /// Retention of the committed offsets of a group without members, as `offsets.retention.minutes`.
     pub offsets_retention: Duration,
 }
 
@@ -42,17 +42,17 @@ impl Default for GroupOptions {
 /// Options of transactions and idempotent producers, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// Level of the feature `transaction.version`. From 2 on, clients that support it get a new epoch with each
+    /// Level of the feature `transaction.version`. Since level 2, clients that support it get a new epoch for each
     /// transaction and add partitions implicitly by writing to them (KIP-890).
     pub version: i16,
     /// Maximum timeout that a producer may request, as `transaction.max.timeout.ms`.
     pub max_timeout: Duration,
-    /// Delay between the end of a transaction and its markers, zero by default. In Kafka it takes a moment, during
-    /// which producers get CONCURRENT_TRANSACTIONS.
+    /// Delay between the end of a transaction and its markers, zero by default. Kafka needs some time to write markers,
+    /// during which producers get CONCURRENT_TRANSACTIONS.
     pub marker_delay: Duration,
     /// Retention of an unused transactional id, as `transactional.id.expiration.ms`.
     pub id_expiration: Duration,
-    /// Retention of an idle producer's state in a partition, as `producer.id.expiration.ms`.
+    /// Retention of the state of an idle producer in a partition, as `producer.id.expiration.ms`.
     pub producer_id_expiration: Duration,
 }
 
@@ -71,11 +71,11 @@ impl Default for TransactionOptions {
 /// Options of client telemetry (KIP-714).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryOptions {
-    /// Prefixes of the requested metric names. An empty string requests all metrics, an empty list none.
+    /// Prefixes of the requested metric names. An empty string requests all metrics, an empty list requests none.
     pub requested: Vec<String>,
     /// Push interval.
     pub interval: Duration,
-    /// Maximum size of a push, as `telemetry.max.bytes`.
+    /// Maximum size of a push in bytes, as `telemetry.max.bytes`.
     pub max_bytes: usize,
     /// True if counters are reported as deltas since the last push.
     pub delta: bool,
@@ -96,39 +96,40 @@ impl Default for TelemetryOptions {
     }
 }
 
-/// Options of an embedded broker; `..Default::default()` fills the rest.
+/// Options of an embedded broker. `..Default::default()` sets the remaining options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerOptions {
-    /// Address to bind and to advertise; loopback by default.
+    /// Address to which all nodes bind, and which they advertise; loopback by default.
     pub host: String,
-    /// Port of the first node; node `i` takes `port + i`. 0 takes any free port for each node.
+    /// Port of the first node; node `i` uses `port + i`. With 0, each node uses any free port.
     pub port: u16,
-    /// Number of nodes that share the data; leaders are spread over them.
+    /// Number of nodes. They share the same data, and the leaders of partitions are distributed over them.
     pub brokers: usize,
-    /// Topics to create at the start: name and number of partitions.
+    /// Names and partition counts of the topics to create at the start.
     pub topics: Vec<(String, i32)>,
-    /// True if unknown topics are created on request, as `auto.create.topics.enable`.
+    /// True if Metadata requests may create unknown topics, as `auto.create.topics.enable`.
     pub auto_create_topics: bool,
-    /// Number of partitions of a topic created without one, as `num.partitions`.
+    /// Number of partitions of a topic that is created without a partition count, as `num.partitions`.
     pub default_partitions: i32,
-    /// Maximum size of a record batch, as `message.max.bytes`; the topic config `max.message.bytes` overrides it.
+    /// Maximum size of a record batch in bytes, as `message.max.bytes`. The topic config `max.message.bytes` overrides
+    /// it.
     pub message_max_bytes: usize,
-    /// Maximum size of the metadata of a committed offset, as `offset.metadata.max.bytes`.
+    /// Maximum size in bytes of the metadata of a committed offset, as `offset.metadata.max.bytes`.
     pub offset_metadata_max_bytes: usize,
-    /// Maximum size of a request frame, as `socket.request.max.bytes`.
+    /// Maximum size of a request frame in bytes, as `socket.request.max.bytes`.
     pub request_max_bytes: usize,
-    /// Maximum number of fetch sessions (KIP-227), as `max.incremental.fetch.session.cache.slots`. None by default:
-    /// every request lists all of its partitions.
+    /// Maximum number of fetch sessions (KIP-227), as `max.incremental.fetch.session.cache.slots`. It is 0 by default,
+    /// so that every request lists all of its partitions.
     pub fetch_sessions: usize,
-    /// Kafka release to emulate: its API versions, its handling of unsupported ones, its errors and defaults. With
+    /// Kafka release whose API versions, handling of unsupported versions, errors and defaults are emulated. With
     /// `None`, all implemented versions are supported.
     pub kafka: Option<Release>,
     /// Options of consumer groups.
     pub groups: GroupOptions,
     /// Options of transactions and idempotent producers.
     pub transactions: TransactionOptions,
-    /// Options of client telemetry, as on a broker with a metrics plugin. With `None`, the telemetry APIs are
-    /// unsupported and not advertised.
+    /// Options of client telemetry, which a Kafka broker supports if a metrics plugin is configured. With `None`, the
+    /// telemetry APIs are unsupported and not advertised.
     pub telemetry: Option<TelemetryOptions>,
     /// TLS and authentication.
     pub security: SecurityOptions,
@@ -143,7 +144,7 @@ impl Default for BrokerOptions {
             topics: Vec::new(),
             auto_create_topics: true,
             default_partitions: 1,
-            // Kafka's default: one MiB of records and the overhead of a log entry.
+            // Kafka's default: 1 MiB of records plus 12 bytes for the offset and size fields.
             message_max_bytes: 1_048_588,
             offset_metadata_max_bytes: 4096,
             request_max_bytes: 100 * 1024 * 1024,

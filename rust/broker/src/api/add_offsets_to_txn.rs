@@ -8,7 +8,7 @@ use crate::state::transactions::Now;
 use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
 
-/// First version whose clients know PRODUCER_FENCED.
+/// First request version whose clients understand PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 
 impl Handler for AddOffsetsToTxnRequest {

@@ -1,4 +1,4 @@
-//! AddPartitionsToTxn, v0–v5. From v4 on, brokers send it with several transactions per request.
+//! AddPartitionsToTxn, v0–v5. Since v4 a request can contain several transactions; only brokers send such requests.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AddPartitionsToTxnRequest;
@@ -11,9 +11,9 @@ use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::Now;
 use crate::state::transactions::transaction::{Identity, TopicPartition};
 
-/// First version with several transactions per request.
+/// First request version that can contain several transactions.
 const FIRST_OF_BROKERS: i16 = 4;
-/// First version whose clients know PRODUCER_FENCED.
+/// First request version whose clients understand PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 
 /// Builds one result per partition.
@@ -48,7 +48,7 @@ fn partitions_of(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = Top
 fn add_or_verify(call: &Call<'_>, requested: &AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult> {
     let (id, topics) = (requested.transactional_id.as_str(), requested.topics.as_slice());
     if partitions_of(topics).any(|(topic, partition)| !exists(call, &topic, partition)) {
-        // One unknown partition fails the whole request.
+        // If any partition is unknown, none is added, as in Kafka.
         return topic_results(topics, |topic, partition| match exists(call, topic, partition) {
             true => ErrorCode::OPERATION_NOT_ATTEMPTED,
             false => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
@@ -72,7 +72,7 @@ fn add_or_verify(call: &Call<'_>, requested: &AddPartitionsToTxnTransaction) -> 
     topic_results(topics, |_, _| code)
 }
 
-/// Returns the transactions of a request; versions before 4 carry a single one in separate fields.
+/// Returns the transactions of a request. Before v4 a request has a single transaction, in separate fields.
 fn transactions(request: &AddPartitionsToTxnRequest, version: i16) -> Vec<AddPartitionsToTxnTransaction> {
     if version >= FIRST_OF_BROKERS {
         return request.transactions.clone();

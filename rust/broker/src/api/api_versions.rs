@@ -33,8 +33,8 @@ fn is_valid_software_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// Response to an unsupported version. It is encoded in version 0, which every client can read, and lists only the
-/// versions of ApiVersions (KIP-511), or nothing for releases before KIP-511.
+/// Builds the response to an unsupported version. It uses version 0, which every client can decode, and lists only
+/// ApiVersions with its supported versions (KIP-511), or no API if the emulated release predates KIP-511.
 pub(crate) fn unsupported(call: &Call<'_>, own_range: Option<(i16, i16)>) -> Outcome {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.code(),

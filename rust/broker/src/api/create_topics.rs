@@ -13,7 +13,8 @@ use crate::state::topic_creation::{NewTopic, Rejection};
 /// Config source DYNAMIC_TOPIC_CONFIG: set on the topic.
 const TOPIC_CONFIG: i8 = 1;
 
-/// Returns the replica assignment of the request in order of partitions, which must be numbered 0, 1, 2, …
+/// Returns the manual replica assignment of the request, ordered by partition index. Fails unless the indexes are 0, 1,
+/// 2 and so on.
 fn assignment(requested: &CreatableTopic) -> Result<Vec<Vec<i32>>, Rejection> {
     let mut assignments: Vec<_> = requested.assignments.iter().collect();
     assignments.sort_by_key(|assignment| assignment.partition_index);
@@ -32,7 +33,7 @@ fn create(
     if request.topics.iter().filter(|other| other.name == requested.name).count() > 1 {
         return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", requested.name)));
     }
-    // Kafka before 2.4 has no broker defaults here: -1 is valid only together with an assignment.
+    // Before 2.4 Kafka did not apply broker defaults here, so -1 is valid only together with an assignment (KIP-464).
     if requested.assignments.is_empty() && !call.profile().has_topic_defaults() {
         if requested.num_partitions < 1 {
             return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));

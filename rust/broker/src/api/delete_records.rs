@@ -9,7 +9,7 @@ use samsarrow_wire::messages::delete_records::{
 
 use super::{Call, Handler, Outcome};
 
-/// Sentinel for the high watermark.
+/// Requested offset that stands for the high watermark.
 const HIGH_WATERMARK: i64 = -1;
 
 fn delete(call: &Call<'_>, topic: &str, requested: &DeleteRecordsPartition) -> Result<i64, ErrorCode> {

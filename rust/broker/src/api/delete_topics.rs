@@ -8,7 +8,7 @@ use super::{Call, Handler, Outcome};
 
 const FIRST_WITH_IDS: i16 = 6;
 
-/// Returns the topics to delete; versions before 6 name them in another field.
+/// Returns the topics to delete. Before v6 a request lists only topic names, in a separate field.
 fn requested(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
     if version >= FIRST_WITH_IDS {
         return request.topics.clone();

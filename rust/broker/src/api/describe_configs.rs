@@ -1,4 +1,5 @@
-//! DescribeConfigs, v0–v4: configs set on topics, brokers, groups and client metrics, and the defaults of topics.
+//! DescribeConfigs, v0–v4. Returns the configs set on topics, brokers, groups and client metrics; for topics, the
+//! defaults too.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::state::configs::{Resource, TOPIC, source, topic_defaults};
 /// Config source DEFAULT_CONFIG.
 const DEFAULT: i8 = 5;
 
-/// Returns the configs of a resource by name, each with its value and source.
+/// Returns the value and source of each config of a resource, by config name.
 fn entries(call: &Call<'_>, resource: &Resource) -> Result<BTreeMap<String, (String, i8)>, ErrorCode> {
     let mut all: BTreeMap<String, (String, i8)> = BTreeMap::new();
     if resource.0 == TOPIC {

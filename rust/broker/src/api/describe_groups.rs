@@ -11,11 +11,11 @@ use crate::state::groups::classic::member::Member;
 use crate::state::groups::classic::{Classic, Phase};
 use crate::sync::lock;
 
-/// First version in which an unknown group is an error (KIP-1043).
+/// First version that reports an unknown group as an error (KIP-1043).
 const FIRST_WITH_NOT_FOUND: i16 = 6;
 
 fn describe(id: &str, classic: &Classic) -> DescribedGroup {
-    // Member metadata and assignments are in flux until the group is stable.
+    // Metadata and assignments are reported only for a stable group, since a rebalance is still changing them.
     let protocol = classic.protocol().filter(|_| classic.phase() == Phase::Stable);
     let member = |member: &Member| DescribedGroupMember {
         member_id: member.id.clone(),

@@ -1,4 +1,4 @@
-//! DescribeLogDirs, v0–v5: a single log directory, in memory.
+//! DescribeLogDirs, v0–v5. Reports a single log directory, because logs are kept in memory.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeLogDirsRequest;
@@ -8,7 +8,7 @@ use samsarrow_wire::messages::describe_log_dirs::{
 
 use super::{Call, Handler, Outcome};
 
-/// Path of the log directory.
+/// Reported path of the log directory.
 pub(crate) const PATH: &str = "/memory";
 
 impl Handler for DescribeLogDirsRequest {

@@ -1,4 +1,4 @@
-//! Dispatch of a request: authentication state, injected faults, and the handler of its API.
+//! Dispatch of requests: checks the authentication state, applies injected faults, and calls the handler of the API.
 
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ use crate::sync::lock;
 /// Declares the supported APIs and routes each request to its handler.
 macro_rules! supported_apis {
     ($($request:ident: $versions:expr;)*) => {
-        /// Supported APIs, with the first and the last version of each.
+        /// Supported APIs, each with its minimum and maximum version.
         pub(crate) const SUPPORTED_APIS: &[(ApiKey, i16, i16)] =
             &[$((<messages::$request as Request>::KEY, *$versions.start(), *$versions.end()),)*];
 
@@ -97,7 +97,7 @@ supported_apis! {
     DeleteShareGroupOffsetsRequest: 0..=0;
 }
 
-/// Handles one request frame.
+/// Handles one request frame and returns its outcome.
 pub(crate) async fn dispatch(
     node: i32,
     frame: Bytes,
@@ -107,7 +107,7 @@ pub(crate) async fn dispatch(
 ) -> Outcome {
     let (header, body) = match frame::decode_request_header(frame.clone()) {
         Ok(read) => read,
-        // An unknown version may have another header format, but its first fields are fixed.
+        // The header of an unknown version may have another format, but its first fields are the same in every format.
         Err(error) => match first_fields(&frame) {
             Some(header) => (header, Bytes::new()),
             None => return Outcome::Close(format!("could not read a request header: {error}")),
@@ -151,7 +151,7 @@ fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
     Some(RequestHeader { api_key, api_version, correlation_id, client_id: None })
 }
 
-/// Decodes the request, applies an injected fault, and calls the handler.
+/// Decodes the request, applies an injected fault if any, and calls the handler.
 async fn decode_and_handle<R: Handler>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
     let mut fault = call.state.faults.fault_for(key, || RequestInfo {
         node: call.node,
@@ -173,7 +173,7 @@ async fn decode_and_handle<R: Handler>(call: &Call<'_>, header: &RequestHeader, 
         };
     }
     if matches!(fault, Some(Fault::Error(_) | Fault::Answer(_))) && is_login(key) {
-        // A login that a fault makes fail ends the session.
+        // If the fault makes a login request fail, the session ends too.
         lock(call.session).fail(&call.state.security);
     }
     while let Some(Fault::Late(time, then)) = fault {
@@ -218,7 +218,8 @@ fn is_login(key: ApiKey) -> bool {
     matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// Returns a well-framed response with an undecodable body: every length in it is out of range.
+/// Returns a response with a valid header and an undecodable body: read as a length, any part of the body is out of
+/// range.
 fn garbage(correlation_id: i32) -> Bytes {
     const BODY: [u8; 32] = [0x7f; 32];
     let mut frame = BytesMut::with_capacity(40);

@@ -1,4 +1,5 @@
-//! ElectLeaders, v0–v2. Elects the first replica that is up.
+//! ElectLeaders, v0–v2. A preferred election selects the first replica if it is up, an unclean election the first
+//! replica that is up.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ElectLeadersRequest;
@@ -18,7 +19,7 @@ fn elect(call: &Call<'_>, unclean: bool, topic: &str, index: i32) -> Result<(), 
         (state.leader, state.replicas.clone())
     };
     let candidate = match unclean {
-        // No unclean election while the leader is alive.
+        // An unclean election is only allowed while the leader is down.
         true if call.state.is_up(leader) => return Err(ErrorCode::ELECTION_NOT_NEEDED),
         true => replicas.iter().copied().find(|node| call.state.is_up(*node)),
         false => replicas.first().copied().filter(|node| call.state.is_up(*node)),

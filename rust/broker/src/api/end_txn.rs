@@ -1,4 +1,4 @@
-//! EndTxn, v0–v5; from version 5 on, every end bumps the producer epoch (KIP-890).
+//! EndTxn, v0–v5. From v5 on, every request bumps the producer epoch (KIP-890).
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{EndTxnRequest, EndTxnResponse};
@@ -7,7 +7,7 @@ use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::Now;
 use crate::state::transactions::transaction::Identity;
 
-/// First version whose clients know PRODUCER_FENCED.
+/// First request version whose clients understand PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 const FIRST_WITH_BUMPS: i16 = 5;
 

@@ -1,6 +1,6 @@
-//! Fetch, v0–v18: long polls, the limits of KIP-74, fetch sessions if `fetch_sessions` allows any (KIP-227), log
-//! divergence (KIP-320) and preferred read replicas (KIP-392). Records are returned as they are stored, in every
-//! version.
+//! Fetch, v0–v18. Supports long polls, the limits of KIP-74, fetch sessions (KIP-227, if the option `fetch_sessions` is
+//! positive), log divergence (KIP-320) and preferred read replicas (KIP-392). Records are never converted: every
+//! version returns them as they are stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::state::topic::{Partition, PartitionState};
 
 /// Default of Kafka's broker option `fetch.max.bytes`.
 const MAX_BYTES: usize = 55 * 1024 * 1024;
-/// Upper bound of a long poll. A client that disconnects with unread requests in its socket is not detected, so the
-/// wait must end.
+/// Maximum duration of a long poll. The broker cannot detect the disconnection of a client that has sent further
+/// requests, so the wait needs a limit.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 const READ_COMMITTED: i8 = 1;
-/// First version that returns the first batch whole, however large it is (KIP-74). In earlier versions all limits are
-/// hard, and records are cut at them to the byte.
+/// First version that returns the first batch in full, even if it exceeds the limits (KIP-74). In earlier versions all
+/// limits are hard, and the last batch may be truncated.
 const FIRST_WITH_WHOLE_BATCH: i16 = 3;
 const NO_OFFSET: i64 = -1;
-/// First version with the consumer's rack, and with redirection to a preferred replica (KIP-392).
+/// First version that contains the consumer's rack and supports redirection to a preferred read replica (KIP-392).
 const FIRST_WITH_RACK: i16 = 11;
 
-/// Read options of a request.
+/// Properties of a request that affect the readable offsets.
 #[derive(Debug, Clone, Copy)]
 struct Reader {
     has_rack: bool,
@@ -38,22 +38,22 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the end of the readable range.
+    /// Returns the exclusive end offset of the records that the consumer may read.
     fn end_offset(self, state: &PartitionState) -> i64 {
         if self.committed_only { state.last_stable_offset() } else { state.log.next_offset() }
     }
 }
 
-/// Result of checking one partition.
+/// Source of a partition's data, after the checks of the request.
 enum Readable {
     Records(Arc<Partition>),
-    /// The log has diverged: the epoch and end offset to truncate to.
+    /// The log has diverged; the consumer must truncate to this epoch and end offset.
     Diverged(i32, i64),
     /// The consumer should read from this replica.
     Redirect(i32),
 }
 
-/// A requested partition, and its lookup result.
+/// A requested partition with the result of its lookup.
 struct RequestedPartition<'a> {
     requested: &'a FetchPartition,
     lookup: Result<Arc<Partition>, ErrorCode>,
@@ -61,7 +61,7 @@ struct RequestedPartition<'a> {
 }
 
 impl RequestedPartition<'_> {
-    /// Checks that this node may serve the requested offset.
+    /// Checks that this node may serve the partition at the requested offset.
     fn check(&self, call: &Call<'_>, has_rack: bool) -> Result<Readable, ErrorCode> {
         let partition = self.lookup.as_ref().map_err(|code| *code)?;
         if partition.is_deleted() {
@@ -89,8 +89,8 @@ impl RequestedPartition<'_> {
         Ok(Readable::Records(partition.clone()))
     }
 
-    /// Returns the number of bytes available to fetch; `None` if the response needs no wait: an error, a redirection or
-    /// a divergence.
+    /// Returns the number of bytes available to fetch. Returns `None` if the partition has an error, a redirection or a
+    /// divergence, which are returned without waiting.
     fn available(&self, call: &Call<'_>, reader: Reader) -> Option<usize> {
         let Ok(Readable::Records(partition)) = self.check(call, reader.has_rack) else { return None };
         let state = partition.state();
@@ -145,12 +145,12 @@ impl RequestedPartition<'_> {
     }
 }
 
-/// Converts a limit of the request; a negative one is zero.
+/// Converts a byte limit of the request; negative limits become 0.
 fn size(limit: i32) -> usize {
     usize::try_from(limit).unwrap_or_default()
 }
 
-/// Looks up the requested partitions, by topic.
+/// Looks up the requested partitions. The result has one list per requested topic.
 fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<RequestedPartition<'a>>> {
     let by_id = call.version >= 13;
     let mut all = Vec::with_capacity(request.topics.len());
@@ -172,7 +172,8 @@ fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<RequestedPart
     all
 }
 
-/// Returns true if the response is due: enough bytes, an error, a redirection or a divergence.
+/// Returns true if the response can be sent: enough bytes are available, or a partition has an error, a redirection or
+/// a divergence.
 fn is_ready(
     call: &Call<'_>,
     reader: Reader,
@@ -189,7 +190,7 @@ fn is_ready(
     bytes >= min_bytes
 }
 
-/// Waits until the response is due, `max_wait` has elapsed, or the client has disconnected.
+/// Waits until the response can be sent, `max_wait` has elapsed, or the client has disconnected.
 async fn wait(
     call: &Call<'_>,
     reader: Reader,
@@ -208,7 +209,7 @@ async fn wait(
     let partitions = || requested_partitions.iter().flatten().filter_map(|requested| requested.lookup.as_ref().ok());
     let _registered = Registered { waiter: &waiter, partitions: partitions().collect() };
     loop {
-        // The waiter registers before the check, so that a change after the check wakes it.
+        // The waiter is registered before the check, so that it is woken by any change after the check.
         partitions().for_each(|partition| partition.register(&waiter));
         if is_ready(call, reader, requested_partitions, min_bytes) {
             return;
@@ -220,7 +221,7 @@ async fn wait(
     }
 }
 
-/// Deregisters the waiter on drop, also when the connection ends during a wait.
+/// Deregisters the waiter on drop, including when the connection is closed during the wait.
 struct Registered<'a> {
     waiter: &'a Arc<Notify>,
     partitions: Vec<&'a Arc<Partition>>,

@@ -1,5 +1,5 @@
-//! Zero-copy encoder of Fetch responses: fields are written here, records are sent as slices of the log. The general
-//! encoder would copy every record into one buffer.
+//! Zero-copy encoder of Fetch responses: it encodes the fields and sends the records as slices of the log. The general
+//! encoder would copy all records into one buffer.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_wire::batch::AbortedTransaction;
@@ -10,44 +10,45 @@ use super::{Call, Outcome};
 use crate::log::Slices;
 use crate::state::Node;
 
-/// Records shorter than this are copied between the fields, which is cheaper than a separate slice.
+/// Minimum size in bytes of records that are sent as a separate slice. Copying smaller records between the fields is
+/// cheaper.
 const COPIED_BELOW: usize = 2048;
 const FIRST_WITH_TRANSACTIONS: i16 = 4;
 const FIRST_FLEXIBLE: i16 = 12;
 const FIRST_WITH_IDS: i16 = 13;
 const FIRST_WITH_ENDPOINTS: i16 = 16;
 
-/// Current leader of a partition that was fetched from the wrong node.
+/// Current leader, returned if the partition was fetched from another node.
 pub(crate) struct Leader {
     pub(crate) id: i32,
     pub(crate) epoch: i32,
 }
 
-/// Response for one partition.
+/// Fetch response for one partition.
 pub(crate) struct Fetched {
     pub(crate) partition: i32,
     pub(crate) code: ErrorCode,
     pub(crate) high_watermark: i64,
     pub(crate) last_stable: i64,
-    /// Aborted transactions in the range of the records, for `read_committed` only.
+    /// Aborted transactions in the offset range of the records; only for `read_committed`.
     pub(crate) aborted: Option<Vec<AbortedTransaction>>,
     pub(crate) log_start: i64,
     pub(crate) leader: Option<Leader>,
     /// Preferred read replica (KIP-392).
     pub(crate) preferred: Option<i32>,
-    /// End of the diverging epoch: epoch and offset (KIP-320).
+    /// Epoch and end offset at which the logs diverge (KIP-320).
     pub(crate) diverging: Option<(i32, i64)>,
     pub(crate) records: Slices,
 }
 
 impl Fetched {
-    /// Returns true if an incremental fetch session has to include the partition.
+    /// Returns true if an incremental fetch response must include the partition.
     pub(crate) fn must_include(&self) -> bool {
         self.code != ErrorCode::NONE || self.records.bytes > 0 || self.preferred.is_some() || self.diverging.is_some()
     }
 }
 
-/// Response for one topic.
+/// Fetch response for one topic.
 pub(crate) struct FetchedTopic<'a> {
     pub(crate) name: &'a str,
     pub(crate) id: Uuid,
@@ -61,7 +62,8 @@ struct Writer {
     bytes: usize,
 }
 
-/// Converts a length. No response comes near 2^32 entries or bytes: the limits of a fetch are far below.
+/// Converts a length to the protocol's type. It never saturates, since the limits of a fetch keep all lengths far below
+/// 2^32.
 fn narrow(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -80,7 +82,7 @@ fn put_compact_string(out: &mut BytesMut, text: &str) {
 }
 
 impl Writer {
-    /// Writes the length of an array or of bytes.
+    /// Writes the length of an array or a bytes field.
     fn length(&mut self, length: usize) {
         if self.flexible {
             put_unsigned_varint(&mut self.fields, narrow(length + 1));
@@ -112,7 +114,7 @@ impl Writer {
         }
     }
 
-    /// Writes a single tagged field.
+    /// Writes a tagged-fields section with a single field.
     fn tag(&mut self, tag: u8, value: &[u8]) {
         self.fields.put_u8(1);
         self.fields.put_u8(tag);
@@ -191,7 +193,7 @@ impl Writer {
             value.put_i32(*id);
             put_compact_string(&mut value, &node.host);
             value.put_i32(node.port.into());
-            // Null rack and empty tagged fields.
+            // The rack is null, and the tagged fields are empty.
             value.put_slice(&[0, 0]);
         }
         self.tag(0, &value);

@@ -6,7 +6,7 @@ use samsarrow_wire::messages::find_coordinator::{Coordinator, FindCoordinatorRes
 
 use super::{Call, Handler, Outcome};
 
-/// Groups and transactional ids; share partitions (2) are not supported.
+/// Supported key types: groups (0) and transactional ids (1). Share partitions (2) are not supported.
 const KEY_TYPES: std::ops::RangeInclusive<i8> = 0..=TRANSACTION;
 const TRANSACTION: i8 = 1;
 
@@ -43,7 +43,7 @@ fn find(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
     }
 }
 
-/// Builds the response; versions before 4 have a single key and no list.
+/// Builds the response. Before v4 it has no list, but the fields of a single coordinator.
 fn response(version: i16, mut coordinators: Vec<Coordinator>) -> FindCoordinatorResponse {
     if version >= 4 {
         return FindCoordinatorResponse { coordinators, ..FindCoordinatorResponse::default() };

@@ -8,7 +8,7 @@ use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Init, Now};
 
-/// First version whose clients know PRODUCER_FENCED (KIP-588).
+/// First request version whose clients understand PRODUCER_FENCED (KIP-588).
 const FIRST_WITH_FENCED: i16 = 4;
 
 fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, ErrorCode> {
@@ -19,12 +19,13 @@ fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, Er
     };
     let new_id = || call.state.new_producer_id();
     let Some(transactional_id) = &request.transactional_id else {
-        // As in Kafka, a non-transactional producer that requests an epoch bump gets a new id with epoch 0.
+        // A non-transactional producer always gets a new id with epoch 0, even if it requests an epoch bump, as in
+        // Kafka.
         return Ok(Identity { id: new_id(), epoch: 0 });
     };
     call.state.check_transaction_coordinator(call.node, transactional_id)?;
     if request.enable2_pc {
-        // Kafka brokers return this error where two-phase commit is not allowed (KIP-939); it never is here.
+        // Kafka returns this error if two-phase commit is not allowed (KIP-939). This broker never allows it.
         return Err(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     }
     if request.keep_prepared_txn {

@@ -1,4 +1,4 @@
-//! JoinGroup, v0–v9. The response is sent when all members have joined.
+//! JoinGroup, v0–v9. The response is delayed until all members have joined.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{JoinGroupRequest, JoinGroupResponse};

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-/// First version with several members, each with its own error (KIP-345).
+/// First version with a list of members and an error per member (KIP-345).
 const FIRST_WITH_MEMBERS: i16 = 3;
 
 fn member_response(member: &MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberResponse {

@@ -1,4 +1,5 @@
-//! ListOffsets, v0–v11: earliest, latest, by timestamp, and by maximum timestamp.
+//! ListOffsets, v0–v11. Looks up the earliest offset, the latest offset, or an offset by timestamp or by maximum
+//! timestamp.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
-/// Offsets of tiered storage, which is not supported: the result is -1.
+/// Timestamps that request offsets of tiered storage. It is not supported, so the returned offset is -1.
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// An offset with its timestamp and epoch; -1 stands for unknown.
+/// An offset with the timestamp and leader epoch of its record. Unknown fields are -1.
 struct FoundOffset {
     offset: i64,
     timestamp: i64,
@@ -45,7 +46,7 @@ fn find(
             return Ok(FoundOffset { offset: end, timestamp: -1, epoch: state.leader_epoch });
         }
         EARLIEST | EARLIEST_LOCAL => {
-            // Epoch of the first record, or the leader's if the log is empty.
+            // The epoch of the first record, or the current leader epoch if the log is empty.
             let epoch = state.log.epoch_of(earliest).unwrap_or(state.leader_epoch);
             return Ok(FoundOffset { offset: earliest, timestamp: -1, epoch });
         }
@@ -54,14 +55,14 @@ fn find(
         timestamp if timestamp >= 0 => state.log.batch_at_time(timestamp),
         _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
     };
-    // The batch may have to be decompressed, so records are searched outside of the lock.
+    // The search may decompress the batch, so it runs after the lock is released.
     drop(state);
     let Some(batch) = batch else { return Ok(UNKNOWN) };
     let result = match requested.timestamp {
         MAX_TIMESTAMP => search::latest(batch, earliest),
         timestamp => search::at_or_after(batch, timestamp, earliest),
     };
-    // Records after the last stable offset are not reported.
+    // Records at or after the end of the readable range are not returned, for `read_committed` the last stable offset.
     Ok(result.filter(|result| (earliest..end).contains(&result.offset)).map_or(UNKNOWN, |result| FoundOffset {
         offset: result.offset,
         timestamp: result.timestamp,
@@ -99,7 +100,8 @@ fn partition_response(
             ..response
         };
     }
-    // Version 0 lists offsets of segments: the end and the start of the log, newest first.
+    // Version 0 returns segment offsets in descending order. The log counts as one segment, so these are its end and
+    // its start offset.
     let mut offsets = Vec::new();
     if result.offset >= 0 {
         offsets.push(result.offset);

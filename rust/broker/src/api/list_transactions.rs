@@ -9,7 +9,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::transactions::transaction::{Phase, Transaction};
 use crate::sync::now_ms;
 
-/// Splits state filters into known phases and unknown names.
+/// Parses state filters. Returns the known states and the names of unknown ones.
 fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
     let mut unknown = Vec::new();
     let mut known = Vec::new();
@@ -25,7 +25,7 @@ fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
 impl Handler for ListTransactionsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
         let pattern = self.transactional_id_pattern.as_deref().filter(|pattern| !pattern.is_empty());
-        // The pattern must match the whole id.
+        // The pattern must match the whole transactional id.
         let Ok(pattern) = pattern.map(|pattern| Regex::new(&format!("^(?:{pattern})$"))).transpose() else {
             return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REGULAR_EXPRESSION));
         };

@@ -42,7 +42,7 @@ fn describe(state: &State, view: &MetadataView, topic: &Topic) -> MetadataRespon
 }
 
 fn failed(requested: &MetadataRequestTopic, code: ErrorCode, version: i16) -> MetadataResponseTopic {
-    // Before version 12 the name in the response must not be null.
+    // Before version 12 the topic name in the response is not nullable.
     let name = if version < 12 { Some(requested.name.clone().unwrap_or_default()) } else { requested.name.clone() };
     MetadataResponseTopic {
         error_code: code.code(),
@@ -80,7 +80,7 @@ fn describe_or_create(
     let new = NewTopic { name, partitions: -1, replication_factor: -1, ..NewTopic::default() };
     match state.create_topic(&new) {
         Ok(topic) => describe(state, view, &topic),
-        // Another connection has created the topic concurrently.
+        // Another connection has just created the topic.
         Err((ErrorCode::TOPIC_ALREADY_EXISTS, _)) => match state.topic(name) {
             Some(topic) => describe(state, view, &topic),
             None => failed(requested, ErrorCode::LEADER_NOT_AVAILABLE, call.version),
@@ -95,7 +95,7 @@ impl Handler for MetadataRequest {
         let view = state.metadata_view();
         let create = call.version < 4 || self.allow_auto_topic_creation;
         let topics: Vec<_> = match &self.topics {
-            // In version 0, which has no null, an empty list requests all topics.
+            // An empty list requests all topics in version 0, where the list is not nullable.
             Some(requested) if !(requested.is_empty() && call.version == 0) => {
                 requested.iter().map(|requested| describe_or_create(call, &view, requested, create)).collect()
             }

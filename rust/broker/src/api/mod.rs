@@ -97,14 +97,14 @@ pub(crate) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 <
 /// (10), alter configs (11), idempotent write (12).
 pub(crate) const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
-/// Maps PRODUCER_FENCED to INVALID_PRODUCER_EPOCH for clients that do not know it (KIP-588).
+/// Replaces PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for clients that do not understand it (KIP-588).
 pub(crate) fn fenced_for(knows: bool, code: ErrorCode) -> ErrorCode {
     if code == ErrorCode::PRODUCER_FENCED && !knows { ErrorCode::INVALID_PRODUCER_EPOCH } else { code }
 }
 
-/// Maps an error of the transaction coordinator for the response to a Produce or TxnOffsetCommit request:
-/// PRODUCER_FENCED is fatal only if the coordinator itself returns it, and TRANSACTION_ABORTABLE requires a client that
-/// knows it (KIP-890).
+/// Converts an error of the transaction coordinator for a Produce or TxnOffsetCommit response. PRODUCER_FENCED is
+/// replaced, because clients treat it as fatal unless the coordinator itself returns it. TRANSACTION_ABORTABLE is
+/// replaced for clients that do not understand it (KIP-890).
 pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> ErrorCode {
     match code {
         ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
@@ -116,13 +116,13 @@ pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> Error
 /// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Response frame to write, in chunks.
+    /// Writes this response frame, given as chunks.
     Reply(Vec<Bytes>),
-    /// Response frame to write, after which the connection is closed for this reason.
+    /// Writes this response frame, then closes the connection for this reason.
     Last(Vec<Bytes>, String),
-    /// No response: Produce with acks=0, or a request that the release ignores.
+    /// Sends no response: the request was a Produce with acks=0, or the emulated release ignores it.
     Silent,
-    /// The connection is closed for this reason.
+    /// Closes the connection for this reason.
     Close(String),
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Call<'a> {
     pub(crate) stream: &'a Stream,
     /// Authentication state of the connection.
     pub(crate) session: &'a Mutex<Session>,
-    /// True if the authentication state allows this request.
+    /// True if the authentication state of the connection allows this request.
     allowed: bool,
 }
 
@@ -177,8 +177,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Waits for a response that depends on other members. Returns `None` if it will never come or the client has
-    /// disconnected.
+    /// Waits for a response that depends on other group members. Returns `None` if its sender was dropped or the client
+    /// has disconnected.
     pub(crate) async fn wait_for<T>(&self, receiver: oneshot::Receiver<T>) -> Option<T> {
         tokio::select! {
             biased;

@@ -1,6 +1,7 @@
-//! OffsetCommit, v0–v10, from group members and from consumers that assign partitions themselves.
+//! OffsetCommit, v0–v10, for group members and for consumers that assign partitions manually.
 //!
-//! Version 0 emulates the storage in ZooKeeper: it is separate from the other storage and available on every node.
+//! Version 0 stored offsets in ZooKeeper. Its offsets are therefore separate from those of later versions, and every
+//! node accepts them.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
-/// Checks that the group accepts the commit.
+/// Checks that this node coordinates the group and that the group accepts commits of this sender.
 fn check_group(call: &Call<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
     if call.version >= 1 && !call.state.is_coordinator(call.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
@@ -49,7 +50,7 @@ fn commit(
     request: &OffsetCommitRequest,
     requested: &OffsetCommitRequestTopic,
 ) -> OffsetCommitResponseTopic {
-    // -1 means the retention of the broker.
+    // -1 requests the broker's retention.
     let keep = u64::try_from(request.retention_time_ms).ok().map(Duration::from_millis);
     let by_id = call.version >= 10;
     let topic = if by_id { call.state.topic_by_id(&requested.topic_id) } else { call.state.topic(&requested.name) };
@@ -94,7 +95,7 @@ impl Handler for OffsetCommitRequest {
             return call.reply::<Self>(&self.error_response(call.version, code));
         }
         let topics = self.topics.iter().map(|topic| commit(call, &self, topic)).collect();
-        // A group that only commits may have been created.
+        // The commit may have created a group, whose expiry needs the timer.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&OffsetCommitResponse { topics, ..OffsetCommitResponse::default() })
     }

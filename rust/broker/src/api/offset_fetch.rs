@@ -40,7 +40,7 @@ fn topic(
     let topic = if by_id { call.state.topic_by_id(&requested.topic_id) } else { call.state.topic(&requested.name) };
     let missing = match &topic {
         None if by_id => ErrorCode::UNKNOWN_TOPIC_ID,
-        // Version 0 read from ZooKeeper, which treated a missing offset as an unknown partition.
+        // Version 0 reads from ZooKeeper, for which Kafka reported a missing offset as an unknown partition.
         _ if call.version == 0 => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
         _ => ErrorCode::NONE,
     };
@@ -114,7 +114,7 @@ fn failed(requested: &OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchRe
     }
 }
 
-/// Returns the requested groups; versions before 8 carry a single group in other fields.
+/// Returns the requested groups. Before v8 a request has a single group, in separate fields.
 fn groups(request: &OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
     if version >= FIRST_WITH_GROUPS {
         return request.groups.clone();
@@ -158,7 +158,7 @@ fn response(
             ..OffsetFetchResponseTopic::default()
         })
         .collect();
-    // Versions 0 and 1 report an error of the group at its partitions.
+    // Versions 0 and 1 have no error field for the group, so each partition reports the error.
     if version < 2 && only.error_code != 0 {
         let partition = |index: &i32| OffsetFetchResponsePartition {
             partition_index: *index,

@@ -19,7 +19,7 @@ fn find(
     let partition = topic.and_then(|topic| topic.partition(requested.partition));
     let state = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?.state();
     state.check_leader(call.node, requested.current_leader_epoch)?;
-    // The end offset of a future epoch is unknown.
+    // An epoch after the current leader epoch has no end offset yet.
     let known = (0..=state.leader_epoch).contains(&requested.leader_epoch);
     Ok(if known { state.log.end_of_epoch(requested.leader_epoch) } else { (-1, -1) })
 }

@@ -1,4 +1,4 @@
-//! Produce, v0–v13. Versions 0 to 2 carry the message formats older than record batches, which are stored unchanged.
+//! Produce, v0–v13. Records of versions 0 to 2 have message formats v0 and v1, and are stored without conversion.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -26,19 +26,19 @@ use crate::sync::now_ms;
 const NO_TIMESTAMP: i64 = -1;
 /// First version that adds partitions to the transaction implicitly (KIP-890).
 const FIRST_THAT_ADDS: i16 = 12;
-/// First version whose clients know TRANSACTION_ABORTABLE.
+/// First request version whose clients understand TRANSACTION_ABORTABLE.
 const FIRST_WITH_ABORTABLE: i16 = 11;
 
-/// Position of an appended batch.
+/// Offsets and timestamp of an appended batch, for the response.
 struct Appended {
     base_offset: i64,
     append_time: i64,
     log_start: i64,
 }
 
-/// Adds the partition of a batch to its transaction, or verifies that it has been added (KIP-890). The returned guard
-/// prevents the end of the transaction during the append. Returns `None` if the partition already has records of the
-/// transaction, which needs no verification.
+/// Adds the partition of a batch to its transaction, or verifies that the client has added it (KIP-890). While the
+/// returned guard is held, the transaction cannot end. Returns `None` if the partition already contains records of this
+/// transaction, since no verification is needed then.
 fn in_transaction<'a>(
     call: &Call<'a>,
     transactional_id: Option<&str>,
@@ -70,7 +70,7 @@ fn in_transaction<'a>(
             call.state.transaction_began();
             Ok(Some(transactions))
         }
-        // An error that older clients retry without a metadata refresh.
+        // NOT_ENOUGH_REPLICAS makes older clients retry without a metadata refresh.
         Err(ErrorCode::CONCURRENT_TRANSACTIONS) if call.version < FIRST_THAT_ADDS => Err(Rejection {
             code: ErrorCode::NOT_ENOUGH_REPLICAS,
             message: "the transaction before this one is not complete yet".to_owned(),
@@ -87,7 +87,7 @@ fn append(
     records: &Bytes,
 ) -> Result<Appended, Rejection> {
     let cap = topic.config.max_message_bytes.unwrap_or(call.state.options.message_max_bytes);
-    // The checksum is expensive, so it is verified before the lock is taken.
+    // Verifying the checksum takes long, so it is done before the partition is locked.
     let checked = validate::validate_records(records, call.version, cap);
     let code_only = |code| Rejection { code, message: String::new() };
     let transactions = match &checked {
@@ -138,7 +138,7 @@ fn append(
     Ok(Appended { base_offset, append_time, log_start })
 }
 
-/// Appends messages of the formats before record batches, one entry each.
+/// Appends messages of format v0 or v1; each wrapper or uncompressed message is one log entry.
 fn append_messages(
     topic: &Topic,
     state: &mut PartitionState,
@@ -215,7 +215,7 @@ fn topic_response(topic: &TopicProduceData, partitions: Vec<PartitionProduceResp
     }
 }
 
-/// Returns the endpoints of the leaders that the response names (KIP-951).
+/// Returns the endpoints of the current leaders that the response contains (KIP-951).
 fn endpoints(call: &Call<'_>, responses: &[TopicProduceResponse]) -> Vec<NodeEndpoint> {
     let partitions = || responses.iter().flat_map(|topic| &topic.partition_responses);
     let named = |id: i32| partitions().any(|partition| partition.current_leader.leader_id == id);
@@ -242,7 +242,7 @@ impl Handler for ProduceRequest {
             responses.push(topic_response(data, data.partition_data.iter().map(partition_response).collect()));
         }
         if self.acks == 0 {
-            // As in Kafka, the connection is closed because no response can carry the error.
+            // With acks=0 no response can report an error, so the connection is closed instead, as in Kafka.
             let failed =
                 responses.iter().flat_map(|topic| &topic.partition_responses).find(|response| response.error_code != 0);
             return match failed {

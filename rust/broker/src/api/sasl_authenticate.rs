@@ -1,5 +1,5 @@
-//! SaslAuthenticate, v0–v2: one round trip of the mechanism. After SaslHandshake v0, tokens are sent without a request
-//! frame.
+//! SaslAuthenticate, v0–v2. Each request carries one token of the SASL mechanism. After SaslHandshake v0 clients send
+//! tokens without a request header instead.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
@@ -32,7 +32,7 @@ impl Handler for SaslAuthenticateRequest {
     }
 }
 
-/// Handles a token that was sent without a request frame; so is the response.
+/// Handles an unframed token, sent without a request header. The response token is unframed too.
 pub(crate) fn raw(node: i32, token: &Bytes, state: &State, session: &mut Session) -> Outcome {
     let Some(response) = session.token(node, token, &state.security) else {
         return Outcome::Close(NO_RESPONSE.to_owned());

@@ -1,4 +1,4 @@
-//! SyncGroup, v0–v5. The response is sent when the leader has provided the assignment.
+//! SyncGroup, v0–v5. The response is delayed until the leader has sent the assignment.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{SyncGroupRequest, SyncGroupResponse};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-/// First version in which protocol type and name are required (KIP-559).
+/// First version that requires the protocol type and name (KIP-559).
 const FIRST_WITH_PROTOCOL: i16 = 5;
 
 impl Handler for SyncGroupRequest {

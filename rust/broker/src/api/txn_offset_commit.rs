@@ -18,12 +18,12 @@ use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
 use crate::sync::lock;
 
-/// First version that adds the group to the transaction implicitly.
+/// First version that adds the group to the transaction implicitly (KIP-890).
 const FIRST_THAT_ADDS: i16 = 5;
-/// First version whose clients know TRANSACTION_ABORTABLE.
+/// First request version whose clients understand TRANSACTION_ABORTABLE.
 const FIRST_WITH_ABORTABLE: i16 = 4;
 
-/// Offset to commit for one partition, or its error.
+/// Offset to commit for one partition, or the error that prevents the commit.
 type OffsetResult = Result<(Arc<Topic>, Committed), ErrorCode>;
 
 fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, requested: &TxnOffsetCommitRequestPartition) -> OffsetResult {
@@ -37,7 +37,7 @@ fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, requested: &TxnOffsetCommit
     Ok((topic.clone(), Committed { offset, leader_epoch, metadata }))
 }
 
-/// Stores the valid offsets as pending until the transaction ends.
+/// Stores the valid offsets as pending offsets of the transaction.
 fn commit(
     call: &Call<'_>,
     request: &TxnOffsetCommitRequest,
@@ -46,7 +46,7 @@ fn commit(
     call.check_group(&request.group_id)?;
     let producer = Identity { id: request.producer_id, epoch: request.producer_epoch };
     let (id, topic_partition) = (request.transactional_id.as_str(), offsets_partition(&request.group_id));
-    // Held until the function returns, so that the transaction cannot end before the commit.
+    // The lock is held until this function returns, so that the transaction cannot end before its offsets are stored.
     let mut transactions = call.state.transactions();
     let in_transaction = if call.version >= FIRST_THAT_ADDS {
         transactions.add(Now::read(), id, producer, [topic_partition])
@@ -54,7 +54,7 @@ fn commit(
         transactions.verify(id, producer, &topic_partition)
     };
     in_transaction.map_err(|code| match transaction_error(code, call.version >= FIRST_WITH_ABORTABLE) {
-        // An error that older clients retry.
+        // COORDINATOR_NOT_AVAILABLE makes older clients retry.
         ErrorCode::CONCURRENT_TRANSACTIONS if call.version < FIRST_THAT_ADDS => ErrorCode::COORDINATOR_NOT_AVAILABLE,
         code => code,
     })?;
@@ -69,7 +69,7 @@ fn commit(
     Ok(())
 }
 
-/// Builds the response from the codes of all partitions of all topics.
+/// Builds the response. `codes` has one error code per requested partition, in the order of the request.
 fn response(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = ErrorCode>) -> TxnOffsetCommitResponse {
     let mut codes = codes.into_iter();
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -99,7 +99,7 @@ impl Handler for TxnOffsetCommitRequest {
         }
         let mut codes: Vec<ErrorCode> =
             offsets.iter().map(|(_, offset)| offset.as_ref().err().copied().unwrap_or(ErrorCode::NONE)).collect();
-        // The coordinator is not involved if no valid offset remains.
+        // If no offset is valid, the transaction is left unchanged.
         if codes.contains(&ErrorCode::NONE)
             && let Err(code) = commit(call, &self, offsets)
         {
@@ -109,7 +109,7 @@ impl Handler for TxnOffsetCommitRequest {
                 .for_each(|partition_code| *partition_code = code);
         }
         call.state.transaction_began();
-        // A group that only commits may have been created.
+        // The commit may have created a group, whose expiry needs the timer.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&response(&self, codes))
     }

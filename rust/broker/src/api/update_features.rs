@@ -10,7 +10,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::topic_creation::Rejection;
 
 const UPGRADE: i8 = 1;
-/// First version with one result for all updates, which are applied together or not at all.
+/// First version that applies all updates or none, and reports one result for all.
 const FIRST_WITH_ONE_OUTCOME: i16 = 2;
 
 fn check(call: &Call<'_>, requested: &FeatureUpdateKey) -> Result<(), Rejection> {

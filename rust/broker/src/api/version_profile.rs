@@ -1,4 +1,4 @@
-//! Emulation of a Kafka release: advertised and accepted API versions, and the handling of unsupported ones.
+//! Emulation of a Kafka release: its advertised and accepted API versions, and its handling of unsupported versions.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::SUPPORTED_APIS;
 use crate::options::{BrokerOptions, GroupOptions};
 use crate::security::Mechanism;
 
-/// First version of Produce that Kafka 4 accepts, though it advertises all (KIP-896).
+/// First Produce version that Kafka 4 accepts. It advertises earlier versions too (KIP-896).
 const FIRST_WITH_BATCHES: i16 = 3;
 
-/// Emulated release; `None` supports all implemented versions.
+/// Emulated Kafka release. With `None`, all implemented versions are supported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Profile(Option<Release>);
 
@@ -25,7 +25,8 @@ pub(crate) enum Unsupported {
     Close,
     /// Sends no response and reads the next request.
     Ignore,
-    /// Responds to ApiVersions in version 0, with the supported range of ApiVersions or with no APIs (KIP-511).
+    /// Sends an ApiVersions response in version 0. It contains the supported versions of ApiVersions, or no API
+    /// (KIP-511).
     ApiVersions(Option<(i16, i16)>),
 }
 
@@ -38,12 +39,12 @@ impl Profile {
         self.0.is_some_and(|own| own < release)
     }
 
-    /// Returns the version range of an API in the ApiVersions response.
+    /// Returns the minimum and maximum version of an API for the ApiVersions response.
     pub(crate) fn advertised_versions(self, key: ApiKey) -> Option<(i16, i16)> {
         let (_, first, last) = SUPPORTED_APIS.iter().find(|(supported, ..)| *supported == key)?;
         match self.0 {
             None => Some((*first, *last)),
-            // Brokers advertise these APIs only with a metrics plugin.
+            // Kafka advertises these APIs only if a metrics plugin is configured.
             Some(release) if matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) => {
                 (release >= Release::V3_7).then_some((*first, *last))
             }
@@ -58,14 +59,14 @@ impl Profile {
         version >= min && self.advertised_versions(key).is_some_and(|(first, last)| (first..=last).contains(&version))
     }
 
-    /// Returns true if the request header can be read. Kafka 0.9 has two parsers: only the one for the APIs of 0.8.2's
-    /// clients accepts requests without a client id.
+    /// Returns true if the emulated release can read the request header. Kafka 0.9 accepts requests without a client id
+    /// only for APIs that existed in 0.8.2, which use a separate parser.
     pub(crate) fn can_read_header(self, header: &RequestHeader) -> bool {
         let two_readers = !self.is_before(Release::V0_9_0) && self.is_before(Release::V0_10_0);
         !two_readers || header.client_id.is_some() || header.api_key <= ApiKey::OffsetFetch.code()
     }
 
-    /// Returns the handling of an unsupported request.
+    /// Returns the handling of requests with an unsupported API or version.
     pub(crate) fn unsupported(self, key: Option<ApiKey>) -> Unsupported {
         match key {
             _ if self.is_before(Release::V0_9_0) => Unsupported::Close,
@@ -76,13 +77,14 @@ impl Profile {
         }
     }
 
-    /// Returns the error of an API that exists but is disabled: KIP-848 groups, from 3.7 to 3.9.
+    /// Returns the error for an API that is implemented but disabled by default: KIP-848 groups in 3.7 to 3.9.
     pub(crate) fn switched_off(self, key: ApiKey) -> Option<ErrorCode> {
         let of_groups = matches!(key, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
         (of_groups && self.is_before(Release::V4_0)).then_some(ErrorCode::UNSUPPORTED_VERSION)
     }
 
-    /// Returns true if new topics may use the broker's default numbers of partitions and replicas (KIP-464).
+    /// Returns true if topics can be created with the broker's default partition count and replication factor
+    /// (KIP-464).
     pub(crate) fn has_topic_defaults(self) -> bool {
         !self.is_before(Release::V2_4)
     }
@@ -93,7 +95,7 @@ impl Profile {
     }
 }
 
-/// Replaces default options by the defaults of the emulated release.
+/// Replaces options that have their default by the default of the emulated release.
 pub(crate) fn adapt(options: &mut BrokerOptions) {
     let profile = Profile::new(options.kafka);
     if !profile.has_transaction_version() {
@@ -121,8 +123,8 @@ mod tests {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
-    /// APIs that are not supported, or only with an option: the controller is one of the nodes, and nodes are never
-    /// unregistered.
+    /// APIs that the broker does not support, or only with an option. Some never apply: the controller is an ordinary
+    /// node, and nodes are never unregistered.
     const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,

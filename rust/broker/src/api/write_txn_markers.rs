@@ -1,4 +1,4 @@
-//! WriteTxnMarkers, v0–v2: sent by brokers, and by administrators to end a hanging transaction.
+//! WriteTxnMarkers, v0–v2. Kafka brokers send it to end transactions, and administrators to abort hanging transactions.
 
 use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::error_code::ErrorCode;
@@ -12,7 +12,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::transactions::driver::OFFSETS_TOPIC;
 use crate::sync::lock;
 
-/// First transaction version in which each marker has a new epoch (KIP-1228).
+/// First transaction version in which each marker has a new producer epoch (KIP-1228).
 const FIRST_WITH_BUMPS: i8 = 2;
 
 fn write(call: &Call<'_>, requested: &WritableTxnMarker, topic: &str, partition: i32) -> Result<(), ErrorCode> {

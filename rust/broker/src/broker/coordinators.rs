@@ -17,7 +17,7 @@ impl Broker {
         Some(committed.offset)
     }
 
-    /// Returns the state of a group as Kafka names it, such as `Stable`; `None` if the group is unknown.
+    /// Returns the state of a group by Kafka's name, such as `Stable`; `None` if the group is unknown.
     pub fn group_state(&self, group: &str) -> Option<&'static str> {
         lock(&self.state.groups).members(group).map(Members::state)
     }
@@ -27,8 +27,8 @@ impl Broker {
         self.state.coordinator(group).map(|(id, _)| id)
     }
 
-    /// Makes `node` the coordinator of a group whenever it is up. The members are redirected to it; an unfinished
-    /// rebalance starts again, as after a coordinator failover.
+    /// Makes `node` the coordinator of a group while `node` is up. Members are redirected to `node`. An unfinished
+    /// rebalance starts again, as after the failure of a coordinator.
     pub fn move_coordinator(&self, group: &str, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -45,7 +45,7 @@ impl Broker {
         self.state.transaction_coordinator(transactional_id).map(|(id, _)| id)
     }
 
-    /// Makes `node` the coordinator of a transactional id whenever it is up. Open transactions stay open.
+    /// Makes `node` the coordinator of a transactional id while `node` is up. Open transactions stay open.
     pub fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -58,13 +58,14 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns the state of a transactional id as Kafka names it, such as `Ongoing`; `None` if it is unknown.
+    /// Returns the transaction state of a transactional id by Kafka's name, such as `Ongoing`; `None` if the id is
+    /// unknown.
     pub fn transaction_state(&self, transactional_id: &str) -> Option<&'static str> {
         self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
     }
 
-    /// Fences the producer of a transactional id, as an administrator or a second producer would: aborts an open
-    /// transaction and bumps the producer epoch.
+    /// Aborts the open transaction of a transactional id, if any, and bumps its producer epoch. This fences the
+    /// producer, as an administrator or a second producer would.
     pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
         let new_id = || self.state.new_producer_id();
         let fenced = self.state.transactions().fence(Now::read(), transactional_id, &new_id);

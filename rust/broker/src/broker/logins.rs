@@ -6,16 +6,16 @@ use super::{Broker, invalid};
 use crate::security::{Alteration, Connections, Identity, LoginAnswer, Logins, Tls};
 
 impl Broker {
-    /// Adds a hook that may modify each response of a login, on every node; hooks run in the order they were added.
-    /// Setting an error fails the login. A hook delays the response, so it must be quick.
+    /// Adds a hook that may modify each login response of every node. Hooks run in the order in which they were added.
+    /// If a hook sets an error, the login fails. Responses wait for the hooks, so hooks must be quick.
     pub fn on_login(&self, hook: impl FnMut(&mut LoginAnswer) + Send + 'static) {
         self.state.security.hooks.add(hook);
     }
 
-    /// Modifies login responses by a description.
+    /// Modifies login responses as `alteration` describes.
     ///
     /// # Errors
-    /// The alteration is empty or names an unknown node.
+    /// Fails if `alteration` changes nothing or names an unknown node.
     pub fn alter_logins(&self, mut alteration: Alteration) -> io::Result<()> {
         if alteration.is_empty() {
             return Err(invalid("the alteration changes nothing"));
@@ -27,15 +27,15 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns counts of client connections since the start.
+    /// Returns the number of client connections since the broker started, by kind.
     pub fn connections(&self) -> Connections {
         self.state.security.counts.connections()
     }
 
-    /// Returns the certificate of the broker's CA as PEM, for the trust store of clients.
+    /// Returns the certificate of the broker's CA in PEM format, for the trust store of clients.
     ///
     /// # Errors
-    /// The broker does not use TLS.
+    /// Fails if the broker does not use TLS.
     pub fn ca_pem(&self) -> io::Result<&str> {
         self.tls().map(Tls::ca_pem)
     }
@@ -43,7 +43,7 @@ impl Broker {
     /// Issues a client certificate for `name`, signed by the broker's CA.
     ///
     /// # Errors
-    /// The broker does not use TLS.
+    /// Fails if the broker does not use TLS.
     pub fn client_certificate(&self, name: &str) -> io::Result<Identity> {
         self.tls()?.client_certificate(name)
     }
@@ -54,7 +54,7 @@ impl Broker {
         tls.ok_or_else(|| invalid(format!("certificates require SSL or SASL_SSL: this broker speaks {protocol}")))
     }
 
-    /// Returns counts of logins since the start.
+    /// Returns the number of logins since the broker started, by outcome.
     pub fn logins(&self) -> Logins {
         self.state.security.counts.logins()
     }

@@ -28,21 +28,21 @@ use crate::state::topic::Partition;
 use crate::state::topic_creation::NewTopic;
 use crate::sync::lock;
 
-/// Lifecycle of a node. A stopped node keeps its port bound so that no other process takes it.
+/// Lifecycle of a node. A stopped node keeps its port bound, so that no other process can use it.
 #[derive(Debug)]
 enum Slot {
     Up(Running),
     Down(TcpSocket),
-    /// Shut down, or the port could not be bound again.
+    /// The node was shut down, or its port could not be bound again.
     Gone,
 }
 
-/// An embedded Kafka broker. Frees its ports when shut down or dropped.
+/// An embedded Kafka broker. Shutting it down or dropping it frees its ports.
 #[derive(Debug)]
 pub struct Broker {
     state: Arc<State>,
     nodes: Vec<(SocketAddr, Mutex<Slot>)>,
-    /// Timer tasks of groups and transactions; they end with the broker.
+    /// Timer tasks of groups and transactions. They end with the broker.
     clock: Mutex<JoinSet<()>>,
 }
 
@@ -66,7 +66,7 @@ impl Broker {
         let (sockets, addresses) = bind_all(&options).await?;
         let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
         let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
-        // 0.0.0.0 is not a connectable address; localhost is right for clients on this machine.
+        // Clients cannot connect to 0.0.0.0, so localhost is advertised. It is right for clients on the same machine.
         let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
         let security = Security::new(options.security.clone(), &host)?;
         let state = Arc::new(State::new(options, security, &host, &ports));
@@ -85,19 +85,19 @@ impl Broker {
         Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }
 
-    /// Returns the comma-separated `host:port` of every node, for `bootstrap.servers`.
+    /// Returns the addresses of all nodes as a comma-separated list of `host:port`, for `bootstrap.servers`.
     pub fn bootstrap_servers(&self) -> String {
         let address = |(node, _)| self.state.node(node).map(|node| host_port(&node.host, node.port));
         (0..).zip(&self.nodes).filter_map(address).collect::<Vec<_>>().join(",")
     }
 
-    /// Creates a topic. Fails if it exists or if the name or the number of partitions is invalid.
+    /// Creates a topic. Fails if the topic exists, or if the name or the number of partitions is invalid.
     pub fn create_topic(&self, name: &str, partitions: i32) -> io::Result<()> {
         create(&self.state, name, partitions)
     }
 
-    /// Stops a node: closes its port and connections, keeps its data, and moves its leaderships to replicas on nodes
-    /// that are up. Partitions without such a replica have no leader until the node is started again.
+    /// Stops a node: closes its port and connections, and elects other leaders for its partitions. Partitions without a
+    /// replica on a running node have no leader until the node is started again. The node's data is kept.
     pub async fn stop_node(&self, node: i32) -> io::Result<()> {
         let (address, slot) = self.slot(node)?;
         let mut slot = slot.lock().await;
@@ -129,7 +129,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes `node` the leader of a partition and bumps the leader epoch, even if the node was the leader before.
+    /// Makes `node` the leader of a partition. Bumps the leader epoch even if `node` already was the leader.
     pub fn move_leader(&self, topic: &str, partition: i32, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -151,8 +151,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Truncates a partition at the batch that contains `offset` and bumps the leader epoch, as an unclean election
-    /// would.
+    /// Truncates a partition from the batch that contains `offset`, and bumps the leader epoch. An unclean leader
+    /// election has the same effect.
     pub fn truncate(&self, topic: &str, partition: i32, offset: i64) -> io::Result<()> {
         let found_partition = self.partition(topic, partition)?;
         {
@@ -164,7 +164,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Redirects consumers with a rack to `node` for reads of a partition while that node is up (KIP-392); `None`
+    /// Redirects consumers that have a rack to `node` for reads of a partition, while that node is up (KIP-392). `None`
     /// removes the redirection.
     pub fn prefer_replica(&self, topic: &str, partition: i32, node: Option<i32>) -> io::Result<()> {
         if let Some(node) = node.filter(|node| self.state.node(*node).is_none()) {
@@ -182,7 +182,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Drops all fetch sessions (KIP-227), as a broker does on restart or when it evicts them.
+    /// Drops all fetch sessions (KIP-227), like a broker that restarts or evicts them.
     pub fn forget_fetch_sessions(&self) {
         self.state.sessions.clear();
     }
@@ -203,8 +203,8 @@ impl Broker {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
     }
 
-    /// Appends `data` to the log of a partition unchanged, for tests of readers: batches and messages of any format
-    /// with their own offsets, as in a log segment of another broker, including corrupt ones.
+    /// Appends `data` to the log of a partition unchanged. It may contain batches and messages of any format with their
+    /// own offsets, like a log segment of another broker, and may be corrupt. For tests of consumers.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
         let found_partition = self.partition(topic, partition)?;
         found_partition.state().load(data);
@@ -222,14 +222,14 @@ impl Broker {
         Some(self.state.topic(topic)?.partition(partition)?.state().last_stable_offset())
     }
 
-    /// Freezes Metadata responses at the current state for the next `times` responses, or until
-    /// [`Broker::clear_faults`]. Topics in `without` and topics created later are missing from them.
+    /// Freezes the metadata that the next `times` Metadata responses return, or all responses until
+    /// [`Broker::clear_faults`]. Frozen metadata contains neither the topics in `without` nor topics created later.
     pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
         self.state.freeze_metadata(times, without);
     }
 
-    /// Adds a hook that is called for each request of this API on every node; the first hook that returns a fault
-    /// decides. A hook delays its request, so it must be quick.
+    /// Adds a hook that every node calls for each request of this API. If several hooks return a fault, the first one
+    /// is applied. Requests wait for their hooks, so hooks must be quick.
     pub fn on_request(&self, api: ApiKey, hook: impl FnMut(&RequestInfo) -> Option<Fault> + Send + 'static) {
         self.state.faults.add(api, hook);
     }
@@ -239,7 +239,7 @@ impl Broker {
         self.fail(api, None, &fault, Some(times));
     }
 
-    /// Injects a fault into requests of this API: the next `times` or all, on one node or on all.
+    /// Injects a fault into requests of this API: into the next `times` requests or all, on one node or on all nodes.
     pub fn fail(&self, api: ApiKey, node: Option<i32>, fault: &Fault, times: Option<usize>) {
         let mut remaining = times;
         let fault = fault.clone();
@@ -255,7 +255,7 @@ impl Broker {
     }
 
     /// Removes all hooks and faults added by [`Broker::on_request`], [`Broker::fail`], [`Broker::fail_next`] and
-    /// [`Broker::on_login`], and ends stale metadata.
+    /// [`Broker::on_login`], and unfreezes the metadata.
     pub fn clear_faults(&self) {
         self.state.faults.clear(None);
         self.state.security.hooks.clear();
@@ -273,7 +273,7 @@ impl Broker {
         }
     }
 
-    /// Returns the number of requests received so far, by API, including those that a fault answered.
+    /// Returns the number of requests received so far by API, including requests to which a fault was applied.
     pub fn requests(&self) -> BTreeMap<ApiKey, u64> {
         self.state.request_counts()
     }
@@ -318,7 +318,7 @@ fn create(state: &State, name: &str, partitions: i32) -> io::Result<()> {
     }
 }
 
-/// Binds one socket per node; returns the sockets with their addresses.
+/// Binds one socket per node. Returns each socket with its address.
 async fn bind_all(options: &BrokerOptions) -> io::Result<(Vec<TcpSocket>, Vec<SocketAddr>)> {
     let mut sockets = Vec::with_capacity(options.brokers);
     let mut addresses = Vec::with_capacity(options.brokers);

@@ -1,4 +1,4 @@
-//! Index of the aborted transactions of a partition, as Fetch responses list them.
+//! Index of the aborted transactions of a partition, for Fetch responses.
 
 use samsarrow_wire::batch::AbortedTransaction;
 
@@ -9,7 +9,7 @@ pub(crate) struct Aborted {
     pub(crate) first_offset: i64,
     /// Offset of the abort marker.
     pub(crate) marker: i64,
-    /// Last stable offset when the transaction ended.
+    /// Last stable offset after the abort marker was appended.
     pub(crate) stable_before: i64,
 }
 
@@ -22,7 +22,7 @@ impl AbortedIndex {
         self.0.push(aborted);
     }
 
-    /// Returns the transactions that may have records in `from..to`.
+    /// Returns the aborted transactions that may have records in the offset range `from..to`.
     pub(crate) fn between(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
         let first = self.0.partition_point(|aborted| aborted.marker < from);
         let mut result = Vec::new();
@@ -31,7 +31,7 @@ impl AbortedIndex {
             if first_offset < to {
                 result.push(AbortedTransaction { producer_id, first_offset });
             }
-            // All transactions that ended later began at or after `stable_before`.
+            // Transactions with a later marker begin at or after `stable_before`, so they have no records before `to`.
             if aborted.stable_before >= to {
                 break;
             }
@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn between_returns_overlapping_transactions() {
         let mut index = AbortedIndex::default();
-        // Producer 1 from 0 to 5; 2 from 3 to 9, overlapping it; 3 from 20 to 21.
+        // Producer 1 has a transaction from offset 0 to 5, producer 2 an overlapping one from 3 to 9, producer 3 one
+        // from 20 to 21.
         index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });
         index.push(Aborted { producer_id: 2, first_offset: 3, marker: 9, stable_before: 10 });
         index.push(Aborted { producer_id: 3, first_offset: 20, marker: 21, stable_before: 22 });

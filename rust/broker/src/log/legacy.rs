@@ -1,4 +1,4 @@
-//! Validation and offset assignment of messages in the formats v0 and v1, which are stored unconverted.
+//! Validation and offset assignment of messages in formats v0 and v1, which are stored without conversion.
 
 use std::ops::ControlFlow;
 
@@ -13,27 +13,27 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::validate::{Rejection, reject};
 
-/// Maximum decompressed size of a wrapper message.
+/// Maximum decompressed size of a wrapper message, in bytes.
 const MAX_DECOMPRESSED: usize = 256 << 20;
 
 /// A validated message or wrapper message.
 #[derive(Debug)]
 pub(crate) struct Entry {
     bytes: Bytes,
-    /// Decompressed messages of a wrapper, and their parsed index.
+    /// Decompressed inner messages of a wrapper, and their parsed index.
     inner: Option<(Vec<u8>, MessageSet)>,
     magic: i8,
     pub(crate) max_timestamp: i64,
 }
 
 impl Entry {
-    /// Returns the number of offsets it takes.
+    /// Returns the number of offsets that the entry takes.
     pub(crate) fn count(&self) -> i64 {
         self.inner.as_ref().map_or(1, |(_, set)| set.header.record_count.into())
     }
 
-    /// Returns the bytes with offsets from `base` on. A wrapper is rebuilt only if its inner offsets, which its
-    /// checksum covers, have to change.
+    /// Returns the encoded entry with offsets from `base` on. A wrapper is compressed again only if its inner offsets
+    /// must change; otherwise only the offset of the wrapper is set, which the checksum does not cover.
     pub(crate) fn with_offsets(&self, base: i64) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = self.bytes.to_vec();
         let Some((messages, set)) = &self.inner else {
@@ -62,7 +62,7 @@ impl Entry {
             }
             ControlFlow::Continue(())
         };
-        // The messages were walked successfully before, so this cannot fail.
+        // The walk cannot fail, since the messages were parsed successfully before.
         let _ = set.walk_blocks(messages, &mut Block::new(), &mut rebuild);
         match failure {
             Some(error) => Err(error),
@@ -86,7 +86,7 @@ fn has_dense_offsets(set: &MessageSet, messages: &[u8]) -> bool {
     walked.is_ok() && next == set.header.record_count
 }
 
-/// Validates the messages of one partition in a Produce request before version 3.
+/// Validates the messages of one partition in a Produce request of version 0 to 2.
 pub(crate) fn validate(data: &Bytes, max_bytes: usize) -> Result<Vec<Entry>, Rejection> {
     let mut entries = Vec::new();
     let mut compressed = false;
@@ -130,7 +130,7 @@ fn validate_one(batch: &Batch, max_bytes: usize) -> Result<Entry, Rejection> {
     let invalid = |error: &dyn std::fmt::Display| reject(ErrorCode::INVALID_RECORD, error.to_string());
     let (bytes, magic) = (batch.bytes().clone(), header.magic);
     if !header.is_wrapper() {
-        // Checks that key and value are within bounds.
+        // Checks that the key and value are within the bounds of a message.
         return match MessageSet::read(batch, &bytes, false) {
             Ok(set) => Ok(Entry { bytes, inner: None, magic, max_timestamp: set.header.max_timestamp }),
             Err(error) => invalid(&error),

@@ -1,6 +1,7 @@
 //! In-memory log of one partition: segments of whole batches, each with an index.
 //!
-//! The last segment grows in place; earlier segments are frozen, so that a fetch returns slices of them without a copy.
+//! Batches are appended to the last segment. Earlier segments are frozen, so that a fetch returns slices of their bytes
+//! without a copy.
 
 pub(crate) mod aborted;
 pub(crate) mod batch;
@@ -12,15 +13,15 @@ pub(crate) mod validate;
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::batch::{Batch, BatchHeader, HEADER_LEN, batches};
 
-/// A segment is frozen before it grows past this size.
+/// Maximum size in bytes of a segment with several batches. A segment is frozen if the next batch would exceed it.
 const SEGMENT_BYTES: usize = 1 << 20;
 const FIRST_ALLOCATION: usize = 16 << 10;
 
 /// Index entry of a batch.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// First offset of the batch, or the end offset of the previous batch: a lookup of an offset in a gap returns the
-    /// next batch.
+    /// End offset of the previous batch. It is less than the batch's own base offset if there is a gap, so that a
+    /// lookup of an offset in the gap returns this batch.
     base_offset: i64,
     max_timestamp: i64,
     position: usize,
@@ -40,8 +41,8 @@ impl Data {
         }
     }
 
-    /// Returns a range of bytes. Frozen bytes are shared, growing ones copied: a consumer at the tail copies each byte
-    /// once.
+    /// Returns a range of bytes. Bytes of a frozen segment are shared, those of the growing segment are copied, so a
+    /// consumer at the log end copies each byte once.
     fn slice(&self, from: usize, to: usize) -> Bytes {
         match self {
             Data::Growing(data) => data.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default(),
@@ -69,7 +70,7 @@ impl Segment {
         }
     }
 
-    /// Returns the index of the entry whose batch contains `offset`.
+    /// Returns the position in the index of the batch that contains `offset`.
     fn entry(&self, offset: i64) -> usize {
         self.index.partition_point(|entry| entry.base_offset <= offset).saturating_sub(1)
     }
@@ -78,7 +79,7 @@ impl Segment {
         self.index.get(entry).map_or_else(|| self.data.len(), |entry| entry.position)
     }
 
-    /// Returns the end of the last whole batch that ends at or before `limit`.
+    /// Returns the end position of the last whole batch that ends at or before `limit`.
     fn whole_end(&self, limit: usize) -> usize {
         if self.data.len() <= limit {
             return self.data.len();
@@ -86,12 +87,12 @@ impl Segment {
         self.position(self.index.partition_point(|entry| entry.position <= limit).saturating_sub(1))
     }
 
-    /// Returns the position of the first batch that begins at or after `offset`.
+    /// Returns the byte position of the first batch that begins at or after `offset`.
     fn end_before(&self, offset: i64) -> usize {
         self.position(self.index.partition_point(|entry| entry.base_offset < offset))
     }
 
-    /// Returns the base offset of the first batch at or after `position`.
+    /// Returns the base offset of the first batch at or after a byte position.
     fn offset_at(&self, position: usize) -> Option<i64> {
         let after = self.index.partition_point(|entry| entry.position < position);
         self.index.get(after).map(|entry| entry.base_offset)
@@ -109,16 +110,16 @@ impl Segment {
     }
 }
 
-/// Whole batches read from a log, in offset order.
+/// Records read from a log, as slices in offset order.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: usize,
-    /// Exclusive upper bound of the offsets.
+    /// Exclusive end of the offset range that was read.
     pub(crate) until: i64,
 }
 
-/// The batches of one partition; assigns offsets.
+/// Log of one partition, which assigns the offsets of appended batches.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     start_offset: i64,
@@ -131,13 +132,14 @@ impl Log {
         self.start_offset
     }
 
-    /// Returns the offset of the next record. It is both log end offset and high watermark, since replication is
-    /// immediate.
+    /// Returns the offset of the next record. Replication is immediate, so it is both the log end offset and the high
+    /// watermark.
     pub(crate) fn next_offset(&self) -> i64 {
         self.next_offset
     }
 
-    /// Appends one batch and returns its base offset. `place` writes the offset and the append time into the copy.
+    /// Appends a copy of one batch and returns its base offset. `place` writes the base offset and the append time into
+    /// the copy.
     pub(crate) fn append(
         &mut self,
         batch: &[u8],
@@ -151,14 +153,14 @@ impl Log {
         base_offset
     }
 
-    /// Appends encoded batches and messages of any format unchanged, with their own offsets, including corrupt data.
-    /// Calls `seen` for each batch.
+    /// Appends encoded batches and messages of any format without changing their offsets, even if they are corrupt.
+    /// Calls `seen` for each valid batch.
     pub(crate) fn load(&mut self, data: &Bytes, mut seen: impl FnMut(&Batch)) {
         let mut iter = batches(data.clone());
         let whole: Vec<Batch> = iter.by_ref().map_while(Result::ok).collect();
         let end = iter.position();
         for (number, batch) in whole.iter().enumerate() {
-            // Trailing bytes are stored with the last batch.
+            // Bytes after the last valid batch are stored with that batch.
             let is_last = number + 1 == whole.len();
             let to = if is_last { data.len() } else { batch.position + batch.bytes().len() };
             self.push(data.get(batch.position..to).unwrap_or_default(), batch.header.max_timestamp, |_| ());
@@ -166,7 +168,7 @@ impl Log {
             seen(batch);
         }
         if whole.is_empty() && end < data.len() {
-            // Data without a valid batch gets the next offset, so that it can be fetched.
+            // Data without a valid batch is stored as one batch at the next offset, so that it can be fetched.
             self.push(data, i64::MIN, |_| ());
             self.next_offset = self.next_offset.saturating_add(1);
         }
@@ -175,12 +177,13 @@ impl Log {
     fn push(&mut self, batch: &[u8], max_timestamp: i64, place: impl FnOnce(&mut [u8])) {
         let base_offset = self.next_offset;
         let full = match self.segments.last() {
-            // The last segment is frozen if a truncation removed the ones after it.
+            // The last segment is frozen if a truncation removed the segments after it.
             None | Some(Segment { data: Data::Frozen(_), .. }) => true,
             Some(last) => last.data.len() > 0 && last.data.len() + batch.len() > SEGMENT_BYTES,
         };
         if full {
-            // The first segment starts small for quiet partitions; later ones are allocated in full.
+            // The first segment starts small, since many partitions receive few records. Later segments are allocated
+            // in full.
             let bytes = if self.segments.is_empty() { FIRST_ALLOCATION } else { SEGMENT_BYTES };
             if let Some(last) = self.segments.last_mut() {
                 last.freeze();
@@ -199,13 +202,13 @@ impl Log {
         }
     }
 
-    /// Returns every batch that can be parsed.
+    /// Returns the batches of the log up to the first one that cannot be parsed.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Batch> {
         let in_segment = |segment: &Segment| batches(segment.data.slice(0, segment.data.len()));
         self.segments.iter().flat_map(in_segment).map_while(Result::ok)
     }
 
-    /// Advances the log start offset to `offset`, drops segments before it, and returns the log start offset.
+    /// Advances the log start offset to `offset` and drops segments that end before it. Returns the log start offset.
     pub(crate) fn delete_before(&mut self, offset: i64) -> i64 {
         self.start_offset = self.start_offset.max(offset.min(self.next_offset));
         let next_bases: Vec<i64> = self.segments.iter().skip(1).map(|segment| segment.base_offset).collect();
@@ -214,7 +217,7 @@ impl Log {
         self.start_offset
     }
 
-    /// Removes the batch that contains `offset`, and everything after it.
+    /// Removes the batch that contains `offset`, and all batches after it.
     pub(crate) fn truncate(&mut self, offset: i64) {
         let Some((at, entry)) = self.find(offset.max(self.start_offset)) else { return };
         self.segments.truncate(at + 1);
@@ -235,15 +238,15 @@ impl Log {
         }
     }
 
-    /// Returns the largest leader epoch up to `epoch` with records in the log, and its end offset; for an epoch before
-    /// all of them, returns `epoch` and the first offset (KIP-320).
+    /// Returns the largest leader epoch up to `epoch` that has records in the log, and the end offset of that epoch. If
+    /// all records have later epochs, returns `epoch` and the log start offset (KIP-320).
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
         let mut end = self.next_offset;
         for segment in self.segments.iter().rev() {
             for (number, entry) in segment.index.iter().enumerate().rev() {
                 let of_batch =
                     BatchHeader::parse(&segment.batch(number)).map_or(-1, |head| head.partition_leader_epoch);
-                // Message formats before v2 have no epoch.
+                // Batches of message formats v0 and v1 have no leader epoch.
                 if (0..=epoch).contains(&of_batch) {
                     return (of_batch, end);
                 }
@@ -253,7 +256,7 @@ impl Log {
         (epoch, end)
     }
 
-    /// Returns the segment that contains `offset`, and the index of its batch.
+    /// Returns the index of the segment that contains `offset`, and the index of the batch within the segment.
     fn find(&self, offset: i64) -> Option<(usize, usize)> {
         if offset < self.start_offset || offset >= self.next_offset {
             return None;
@@ -262,12 +265,14 @@ impl Log {
         Some((segment, self.segments.get(segment)?.entry(offset)))
     }
 
-    /// Removes the bound at the log end: loaded batches may have offsets that go backwards.
+    /// Returns `until` as a bound for batches. At the log end there is no bound, since the offsets of loaded batches
+    /// may decrease.
     fn bound(&self, until: i64) -> i64 {
         if until >= self.next_offset { i64::MAX } else { until }
     }
 
-    /// Returns the number of bytes from the batch that contains `offset` to the first batch at or after `until`.
+    /// Returns the size in bytes of the batches from the one that contains `offset` to the first one at or after
+    /// `until`.
     pub(crate) fn bytes_between(&self, offset: i64, until: i64) -> usize {
         let Some((first, entry)) = self.find(offset) else { return 0 };
         let until = self.bound(until);
@@ -275,8 +280,9 @@ impl Log {
         whole.saturating_sub(self.segments.get(first).map_or(0, |segment| segment.position(entry)))
     }
 
-    /// Reads whole batches from the one that contains `offset` to the first one at or after `until`, up to `max_bytes`.
-    /// With `at_least_one`, the first batch may exceed `max_bytes`, so that a consumer always makes progress (KIP-74).
+    /// Reads up to `max_bytes` of whole batches, from the batch that contains `offset` to the first batch at or after
+    /// `until`, which is not included. With `at_least_one`, the first batch may exceed `max_bytes`, so that a consumer
+    /// always makes progress (KIP-74).
     pub(crate) fn read(&self, offset: i64, until: i64, max_bytes: usize, at_least_one: bool) -> Slices {
         let mut slices = Slices { until: offset, ..Slices::default() };
         let Some((first, entry)) = self.find(offset) else { return slices };
@@ -304,7 +310,7 @@ impl Log {
         slices
     }
 
-    /// Reads up to `max_bytes` bytes from the batch that contains `offset`, and may cut the last batch.
+    /// Reads up to `max_bytes` bytes from the batch that contains `offset`. The last batch may be truncated.
     pub(crate) fn read_cut(&self, offset: i64, max_bytes: usize) -> Slices {
         let mut slices = Slices::default();
         let Some((first, mut entry)) = self.find(offset) else { return slices };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::aborted::{Aborted, AbortedIndex};
 use super::batch::{last_sequence, next_sequence};
 
-/// Number of batches remembered per producer, equal to the maximum in flight.
+/// Number of recent batches kept per producer, equal to the maximum number of batches in flight.
 const MAX_BATCHES: usize = 5;
 const NO_EPOCH: i32 = -1;
 
@@ -32,16 +32,16 @@ struct Producer {
     last_timestamp: i64,
     /// Time of the last batch or marker.
     last_used: Instant,
-    /// First offset of the open transaction.
+    /// First offset of the open transaction, if any.
     transaction: Option<i64>,
 }
 
-/// Verdict on a batch of an idempotent producer.
+/// Result of the sequence check of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The batch is next in sequence.
     Append,
-    /// The batch was appended before; the response repeats the original result.
+    /// The batch is already in the log; the response repeats the offset and time of the first append.
     Duplicate { base_offset: i64, append_time: i64 },
 }
 
@@ -60,10 +60,10 @@ pub(crate) struct ProducerSummary {
 #[derive(Debug, Default)]
 pub(crate) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// Producer ids of open transactions, by first offset.
+    /// Producer ids of open transactions, by first offset of the transaction.
     open: BTreeMap<i64, i64>,
-    /// Epoch and lowest sequence of the batches that tried to begin a transaction; a batch with a higher sequence must
-    /// not be the first.
+    /// Epoch and lowest base sequence of the batches that tried to begin a transaction, by producer id. A batch with a
+    /// higher sequence must not begin the transaction.
     attempts: HashMap<i64, (i16, i32)>,
     pub(crate) aborted: AbortedIndex,
 }
@@ -74,12 +74,14 @@ impl Producers {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
-    /// Returns true if the producer has an open transaction here, so that its coordinator need not verify it.
+    /// Returns true if the producer already has an open transaction in this partition, so that the coordinator need not
+    /// verify it.
     pub(crate) fn has_open(&self, id: i64, epoch: i16) -> bool {
         self.by_id.get(&id).is_some_and(|known| known.transaction.is_some() && known.epoch == epoch)
     }
 
-    /// Records that a batch is about to begin a transaction, before the coordinator verifies it (KIP-890).
+    /// Records that a batch is about to begin a transaction; called before the coordinator verifies the transaction
+    /// (KIP-890).
     pub(crate) fn record_attempt(&mut self, header: &BatchHeader) {
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
         let attempt = self.attempts.entry(header.producer_id).or_insert((epoch, sequence));
@@ -88,8 +90,8 @@ impl Producers {
         }
     }
 
-    /// Checks epoch and sequence of a batch like Kafka's producer state. An unknown producer may begin at any sequence,
-    /// unless `begins_at_zero` says that every transaction has a new epoch (KIP-890).
+    /// Checks the epoch and sequence of a batch by Kafka's rules. An unknown producer may begin at any sequence, unless
+    /// every transaction has a new epoch (`begins_at_zero`, KIP-890).
     pub(crate) fn check(&self, header: &BatchHeader, begins_at_zero: bool) -> Result<Verdict, ErrorCode> {
         let known = self.by_id.get(&header.producer_id);
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
@@ -137,7 +139,7 @@ impl Producers {
         producer
     }
 
-    /// Records an appended batch, and the start of its transaction if none is open.
+    /// Records an appended batch. If its producer has no open transaction, a transactional batch begins one.
     pub(crate) fn appended(&mut self, header: &BatchHeader, base_offset: i64, append_time: i64, now: Instant) {
         let producer = self.get_or_insert(header.producer_id, header.producer_epoch, now);
         if producer.appended.len() == MAX_BATCHES {
@@ -159,8 +161,8 @@ impl Producers {
         }
     }
 
-    /// Checks that a coordinator may end the transaction. With `bumps`, every marker has a new epoch: one with the
-    /// current epoch is a duplicate, and must not end a later transaction (KIP-1228).
+    /// Checks that a coordinator may end the transaction with this marker. With `bumps`, every marker has a new epoch,
+    /// so a marker with the current epoch is a duplicate and must not end a later transaction (KIP-1228).
     pub(crate) fn check_end(&self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
         let Some(known) = self.by_id.get(&marker.producer_id) else { return Ok(()) };
         let is_late = bumps && marker.producer_epoch == known.epoch && known.transaction.is_some();
@@ -173,13 +175,14 @@ impl Producers {
         Ok(())
     }
 
-    /// Records a marker appended at `offset`.
+    /// Records that a marker was appended at `offset`.
     pub(crate) fn ended(&mut self, marker: &EndMarker, offset: i64, timestamp: i64, now: Instant) {
         self.attempts.remove(&marker.producer_id);
         let producer = self.get_or_insert(marker.producer_id, marker.producer_epoch, now);
         producer.coordinator_epoch = marker.coordinator_epoch;
         producer.last_timestamp = timestamp;
-        // A transaction without records here has nothing to abort.
+        // Without records in this partition, the transaction neither blocks the last stable offset nor needs an index
+        // entry.
         let Some(first_offset) = producer.transaction.take() else { return };
         self.open.remove(&first_offset);
         if !marker.committed {
@@ -189,7 +192,7 @@ impl Producers {
         }
     }
 
-    /// Restores the state from a batch when the log is read again, as a restarted broker does.
+    /// Updates the state from a batch of the log. A restarted broker rebuilds its state in this way.
     pub(crate) fn replay(&mut self, batch: &Batch, now: Instant) {
         let header = &batch.header;
         if header.producer_id < 0 {
@@ -204,11 +207,11 @@ impl Producers {
         }
     }
 
-    /// Removes producers that have been idle for `after`, as `producer.id.expiration.ms`; a producer with an open
-    /// transaction is kept.
+    /// Removes producers that have been idle for `after`, like `producer.id.expiration.ms`. Producers with an open
+    /// transaction are kept.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
         self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.last_used) < after);
-        // Attempts that never succeeded have no state to protect.
+        // Attempts are dropped as well, since an attempt without a later marker would stay forever.
         self.attempts.clear();
     }
 

@@ -20,7 +20,7 @@ fn header(id: i64, epoch: i16, sequence: i32, count: i32, transactional: bool) -
     }
 }
 
-/// Checks and appends batches, and assigns offsets.
+/// A partition that checks batches, appends valid ones and assigns their offsets.
 struct Partition {
     producers: Producers,
     at: i64,
@@ -64,11 +64,11 @@ fn check_rejects_gaps_and_detects_duplicates() {
     for sequence in 3..8 {
         assert_eq!(p.plain(0, sequence, 1), Ok(sequence.into()));
     }
-    // The last five batches are recognized as duplicates; older ones are out of order.
+    // Retries of the last five batches are recognized as duplicates. Older batches are out of order.
     assert_eq!(p.plain(0, 3, 1), Ok(3));
     assert_eq!(p.plain(0, 7, 1), Ok(7));
     assert_eq!(p.plain(0, 0, 3), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
-    // A batch with another record count is not a duplicate.
+    // The batch has the same first sequence but another record count, so it is not a duplicate.
     assert_eq!(p.plain(0, 7, 2), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
 }
 
@@ -101,7 +101,7 @@ fn unknown_producer_may_start_anywhere_unless_epochs_bump() {
     assert_eq!(p.send(&header(1, 0, 7, 1, true), false), Ok(0));
     assert_eq!(p.send(&header(2, 0, 7, 1, true), true), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(p.send(&header(2, 0, 7, 1, false), true), Ok(1));
-    // The marker with a new epoch makes the producer known; its sequence starts again.
+    // After a marker with a new epoch the producer is known, and its sequence must start at 0.
     p.end(1, 1, true);
     assert_eq!(p.send(&header(1, 1, 8, 1, true), false), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(p.send(&header(1, 1, 0, 1, true), false), Ok(3));
@@ -129,7 +129,7 @@ fn open_transactions_hold_back_last_stable_offset() {
     assert_eq!(p.send(&header(1, 0, 2, 1, false), false), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(p.end(1, 0, false), 5);
     assert_eq!(p.producers.first_open(), Some(2));
-    // Markers for a transaction without records, and for an unknown producer.
+    // Writes markers for a transaction without records, and for an unknown producer.
     p.end(1, 0, false);
     p.end(9, 4, false);
     assert_eq!(p.end(2, 1, true), 8);
@@ -139,7 +139,7 @@ fn open_transactions_hold_back_last_stable_offset() {
         aborted.iter().map(|transaction| (transaction.producer_id, transaction.first_offset)).collect::<Vec<_>>(),
         [(1, 0)]
     );
-    // The sequence continues in the same epoch, and restarts in a new one.
+    // The sequence continues if the epoch is unchanged, and restarts at 0 in a new epoch.
     assert_eq!(p.send(&header(1, 0, 2, 1, true), false), Ok(9));
     assert_eq!(p.send(&header(2, 1, 0, 1, true), false), Ok(10));
 }

@@ -8,10 +8,10 @@ use samsarrow_wire::batch::{
 };
 use samsarrow_wire::compression::{Codec, Decompressor};
 
-/// Maximum decompressed size of a batch; a larger one is searched by its header only.
+/// Maximum decompressed size of a batch in bytes. In a larger batch only the header is searched.
 const MAX_DECOMPRESSED: usize = 256 << 20;
 
-/// A record found by timestamp.
+/// Offset, timestamp and leader epoch of a record found by timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundRecord {
     pub(crate) offset: i64,
@@ -36,7 +36,7 @@ impl RecordVisitor for Search {
     }
 }
 
-/// Searches a message set of magic 0 or 1; messages of magic 0 have no timestamp.
+/// Searches a message set of format v0 or v1. Messages of format v0 have no timestamp.
 fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<FoundRecord> {
     let (messages, set) = messages(batch)?;
     let base = set.header.base_offset;
@@ -61,8 +61,9 @@ fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<FoundRecord>
     Some(FoundRecord { offset: base.saturating_add(offset.into()), timestamp, epoch: -1 })
 }
 
-/// Returns the first record at or after both `start` and `timestamp`. If the records cannot be decoded (the broker
-/// validates only the batch, not its compressed content), the start of the batch is returned.
+/// Returns the first record whose offset is at least `start` and whose timestamp is at least `timestamp`. If the
+/// records cannot be decoded, returns the start of the batch: the broker has validated the header of the batch, but not
+/// its compressed content.
 pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<FoundRecord> {
     let batch = batches(bytes).next()?.ok()?;
     let header = &batch.header;
@@ -72,7 +73,7 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Fo
     let epoch = header.partition_leader_epoch;
     let first = FoundRecord { offset: header.base_offset.max(start), timestamp: header.max_timestamp, epoch };
     if header.timestamp_type() == TimestampType::LogAppendTime {
-        // All records have the append time.
+        // All records have the append time, which is the maximum timestamp of the batch.
         return (header.max_timestamp >= timestamp).then_some(first);
     }
     let Some(records) = records(&batch) else { return Some(first) };
@@ -94,7 +95,7 @@ pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<FoundRecord> {
     let batch = batches(bytes.clone()).next()?.ok()?;
     let latest =
         if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
-    // Records without a timestamp have no maximum.
+    // Without timestamps no record has the maximum.
     if latest < 0 { None } else { at_or_after(bytes, latest, start) }
 }
 

@@ -26,7 +26,7 @@ fn reads_whole_batches_across_segments() {
     let middle = log.read(5, END, usize::MAX, true);
     assert_eq!(middle.bytes, 700_100);
     assert_eq!(middle.chunks[0][0], 2);
-    // The limit cuts between batches only.
+    // The limit never cuts a batch.
     assert_eq!(log.read(0, END, 1_099_999, true).bytes, 600_000);
     assert_eq!(log.read(0, END, 1_100_099, true).bytes, 1_100_000);
     assert_eq!(log.read(0, END, 1_100_100, true).bytes, 1_100_100);
@@ -43,7 +43,7 @@ fn read_returns_at_least_one_batch_on_request() {
     assert_eq!(log.read(-1, END, 999, true).bytes, 0);
 }
 
-/// Compared with a plain list of batches, with sizes around the segment bounds.
+/// Compares the log with a plain list of batches. The sizes make segments freeze at various offsets.
 #[test]
 fn read_matches_a_plain_list() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -108,7 +108,7 @@ fn truncate_removes_whole_batches() {
         let mut log = filled(&[600_000, 500_000, 100, 700_000]);
         log.truncate(offset);
         assert_eq!((log.next_offset(), log.bytes_between(0, END)), (end, bytes), "{offset}");
-        // The next batch is appended after the truncated end.
+        // The next batch is appended at the truncated log end.
         assert_eq!(log.append(&[9; 50], 1, 5, |_, _| ()), end);
         assert_eq!(log.read(end, END, 1000, true).chunks[0][0], 9);
         assert_eq!(log.bytes_between(0, END), bytes + 50);

@@ -1,4 +1,4 @@
-//! Validation of produced batches, as in Kafka.
+//! Validation of produced batches by Kafka's rules.
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, HEADER_LEN, TimestampType};
@@ -7,7 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::{batch, legacy};
 
-/// Reason for the rejection of a batch.
+/// Error code and message for a rejected batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) code: ErrorCode,
@@ -35,7 +35,7 @@ const LAST_CODEC: i16 = 4;
 pub(crate) enum ValidatedRecords {
     /// One record batch.
     Batch(Box<BatchHeader>),
-    /// Messages of the formats before record batches.
+    /// Messages of format v0 or v1.
     Messages(Vec<legacy::Entry>),
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn validate_records(data: &Bytes, version: i16, max_bytes: usize) -> 
     }
 }
 
-/// Validates data that must be exactly one record batch.
+/// Validates that `data` is exactly one record batch.
 fn check_batch(data: &[u8], version: i16, max_bytes: usize) -> Result<BatchHeader, Rejection> {
     let size = match batch::size(data) {
         Some(size) if size >= HEADER_LEN => size,

@@ -1,24 +1,24 @@
-//! Counters of connections and logins, named after Kafka's metrics.
+//! Counters of connections and logins. The fields name Kafka's corresponding metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of logins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Logins {
-    /// First logins of connections, as `successful-authentication-total`.
+    /// Successful first logins of connections, as `successful-authentication-total`.
     pub succeeded: u64,
     /// Failed logins and re-authentications, as `failed-authentication-total` and `failed-reauthentication-total`.
     pub failed: u64,
-    /// Re-authentications, as `successful-reauthentication-total`.
+    /// Successful re-authentications, as `successful-reauthentication-total`.
     pub repeated: u64,
-    /// Connections closed because they did not re-authenticate in time, as `expired-connections-killed-count`.
+    /// Connections closed because the client did not re-authenticate in time, as `expired-connections-killed-count`.
     pub expired: u64,
 }
 
 /// Counters of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Accepted TCP connections, including those whose handshake failed.
+    /// Accepted TCP connections, including those with a failed TLS handshake.
     pub accepted: u64,
     /// Failed TLS handshakes.
     pub refused: u64,

@@ -1,4 +1,5 @@
-//! Server side of OAUTHBEARER (RFC 7628, KIP-255), with unsecured JWTs, which prove nothing.
+//! Server side of OAUTHBEARER (RFC 7628, KIP-255). It accepts unsecured JWTs, which have no signature and prove
+//! nothing.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,11 +10,11 @@ use super::sasl_exchange::{Rejection, Step};
 use crate::sync::now_ms;
 
 const SEPARATOR: char = '\x01';
-/// Dummy client response after an error challenge.
+/// Message that a client sends after an error challenge, to end the exchange.
 const DUMMY_RESPONSE: &[u8] = b"\x01";
 const INVALID_TOKEN: &str = r#"{"status":"invalid_token"}"#;
 
-/// State of one exchange.
+/// State of one OAUTHBEARER exchange.
 #[derive(Debug, Default)]
 pub(super) struct OAuthBearer {
     rejected: bool,
@@ -40,7 +41,7 @@ impl OAuthBearer {
     }
 }
 
-/// Parses identity and token from `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
+/// Parses the identity and the token of `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
 fn parse_client_response(message: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(message).ok()?;
     let (header, pairs) = text.split_once(SEPARATOR)?;
@@ -71,16 +72,17 @@ fn decode_part(encoded: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Returns a time claim in milliseconds; claims count seconds and may have a fraction.
+/// Returns a time claim, converted to milliseconds. Claims are in seconds and may be fractional.
 fn millis(claims: &Map<String, Value>, name: &str) -> Option<i64> {
     let seconds = claims.get(name)?.as_f64()?;
-    // Casts from float to integer saturate.
+    // The cast saturates if the claim exceeds the range of `i64`.
     #[allow(clippy::cast_possible_truncation, reason = "saturates")]
     let millis = (seconds * 1000.0) as i64;
     Some(millis)
 }
 
-/// Returns the principal and the expiry of a token; `None` if it is invalid at `now`.
+/// Returns the principal of a token and its expiry in milliseconds since 1970. Returns `None` if the token is invalid
+/// at `now`.
 fn validate(token: &str, now: i64) -> Option<(String, i64)> {
     let mut parts = token.split('.');
     let (header, claims, signature) = (decode_part(parts.next()?)?, decode_part(parts.next()?)?, parts.next()?);

@@ -75,7 +75,7 @@ impl ClientAuth {
 /// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
-    /// Plain name and password (RFC 4616).
+    /// Name and password in plain text (RFC 4616).
     Plain,
     /// SCRAM with SHA-256, which proves the password without sending it (RFC 5802, RFC 7677).
     ScramSha256,
@@ -100,7 +100,7 @@ impl Mechanism {
         }
     }
 
-    /// Returns the first Kafka release with the mechanism (KIP-43, KIP-84, KIP-255).
+    /// Returns the first Kafka release that supports the mechanism (KIP-43, KIP-84, KIP-255).
     pub(crate) fn since(self) -> Release {
         match self {
             Mechanism::Plain => Release::V0_10_0,
@@ -146,9 +146,11 @@ pub struct SecurityOptions {
     pub client_auth: ClientAuth,
     /// Users that can log in with a password.
     pub users: Users,
-    /// Enabled mechanisms, as `sasl.enabled.mechanisms`; by default all that the emulated Kafka release has.
+    /// Enabled mechanisms, as `sasl.enabled.mechanisms`. By default all mechanisms of the emulated Kafka release are
+    /// enabled.
     pub mechanisms: Vec<Mechanism>,
-    /// Time after which a client must re-authenticate, as `connections.max.reauth.ms` (KIP-368); `None` for never.
+    /// Time after which a client must re-authenticate, as `connections.max.reauth.ms` (KIP-368). With `None`, clients
+    /// need not re-authenticate unless their credentials expire.
     pub session_lifetime: Option<Duration>,
     /// Iteration count of SCRAM credentials.
     pub scram_iterations: u32,
@@ -162,7 +164,7 @@ impl Default for SecurityOptions {
             users: Users::default(),
             mechanisms: Mechanism::ALL.to_vec(),
             session_lifetime: None,
-            // Kafka's minimum, and the default of its tools.
+            // Minimum iteration count that Kafka accepts, and the default of its command-line tools.
             scram_iterations: 4096,
         }
     }

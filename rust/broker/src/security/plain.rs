@@ -5,7 +5,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use super::options::Users;
 use super::sasl_exchange::{Rejection, Step};
 
-/// Checks the only token of the exchange.
+/// Checks the client token, the only token of a PLAIN exchange.
 pub(super) fn evaluate(token: &[u8], users: &Users) -> Result<Step, Rejection> {
     let text = std::str::from_utf8(token).map_err(|_| Rejection::Generic)?;
     let parts: Vec<&str> = text.split('\0').collect();

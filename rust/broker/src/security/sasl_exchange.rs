@@ -7,14 +7,14 @@ use super::options::Mechanism;
 use super::scram::Scram;
 use super::{oauth, plain};
 
-/// Result of a client token.
+/// Result of a client token that was accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Challenge for the client.
+    /// The exchange continues with this challenge for the client.
     Challenge(Bytes),
     /// The client is authenticated.
     Done {
-        /// Final token for the client.
+        /// Final token for the client; may be empty.
         token: Bytes,
         /// Authenticated principal.
         principal: String,
@@ -24,7 +24,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Completes the exchange without a final token.
+    /// Returns the result of a complete exchange without a final token or an expiry.
     pub(super) fn done(principal: impl Into<String>) -> Self {
         Step::Done { token: Bytes::new(), principal: principal.into(), expires_ms: None }
     }
@@ -33,9 +33,9 @@ impl Step {
 /// Reason for a failed login.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
-    /// Reported to the client.
+    /// The client receives this text.
     Explained(String),
-    /// Reported only as a failure, so that a wrong password and an unknown user look the same.
+    /// The client receives a general text, so that it cannot distinguish a wrong password from an unknown user.
     Generic,
 }
 
@@ -49,7 +49,7 @@ impl Rejection {
     }
 }
 
-/// State of the exchange, by mechanism.
+/// State of a SASL exchange, by mechanism.
 pub(super) enum SaslExchange {
     Plain,
     Scram(Scram),

@@ -1,4 +1,4 @@
-//! Declarative modifications of login responses.
+//! Modifications of login responses that are described by data, without a hook.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::sasl_response::LoginAnswer;
 
-/// A regular expression for tokens and its replacement, with `$1` for the first group.
+/// A regular expression to search in tokens, and the replacement of its matches. `$1` stands for the first capture
+/// group.
 #[derive(Debug, Clone)]
 pub struct Replacement(Regex, Vec<u8>);
 
@@ -17,7 +18,7 @@ impl Replacement {
     /// Compiles a regular expression on bytes.
     ///
     /// # Errors
-    /// The pattern is invalid.
+    /// Fails if the pattern is invalid.
     pub fn new(pattern: &str, with: &[u8]) -> io::Result<Self> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("pattern {pattern:?}: {error}"));
         Ok(Self(Regex::new(pattern).map_err(invalid)?, with.to_vec()))
@@ -28,13 +29,13 @@ impl Replacement {
 /// unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Alteration {
-    /// Step of the login to modify; all by default.
+    /// Login step whose response is modified; all steps by default.
     pub step: Option<u32>,
-    /// Node to modify; all by default.
+    /// Node whose responses are modified; all nodes by default.
     pub node: Option<i32>,
-    /// Number of responses to modify; all by default.
+    /// Maximum number of responses to modify; unlimited by default.
     pub times: Option<usize>,
-    /// Error to set. Setting an error fails the login; removing one does not make the login succeed.
+    /// Error code to set. An error makes the login fail, but `ErrorCode::NONE` does not make a failed login succeed.
     pub error: Option<ErrorCode>,
     /// Error message to set.
     pub message: Option<String>,
@@ -42,14 +43,14 @@ pub struct Alteration {
     pub mechanisms: Option<Vec<String>>,
     /// Token to set.
     pub token: Option<Bytes>,
-    /// Replacement within the token; responses without a match are left unchanged.
+    /// Replacement to apply to the token. A response whose token does not match is left unchanged.
     pub replace: Option<Replacement>,
-    /// Session lifetime to report; the real end of the session does not change.
+    /// Session lifetime to report. The time at which the session expires does not change.
     pub session_lifetime: Option<Duration>,
 }
 
 impl Alteration {
-    /// Returns true if nothing would be modified.
+    /// Returns true if the alteration modifies no field.
     pub(crate) fn is_empty(&self) -> bool {
         let Alteration { step: _, node: _, times: _, error, message, mechanisms, token, replace, session_lifetime } =
             self;
@@ -68,7 +69,7 @@ impl Alteration {
             && self.replace.as_ref().is_none_or(|Replacement(pattern, _)| pattern.is_match(&response.token))
     }
 
-    /// Modifies a response if it matches.
+    /// Modifies a response if its step, node and token match and `times` is not used up.
     pub(crate) fn apply(&mut self, response: &mut LoginAnswer) {
         if !self.matches(response) {
             return;

@@ -8,24 +8,25 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use crate::sync::lock;
 
-/// Response of a node to a step of a login. A hook of [`crate::Broker::on_login`] may modify all that is sent.
+/// Response of a node to one login step. A hook of [`crate::Broker::on_login`] may modify the fields that are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginAnswer {
     /// Node that sends the response.
     pub node: i32,
     /// Mechanism selected by the client.
     pub mechanism: String,
-    /// 0 for SaslHandshake, 1 for the first token of the mechanism, and so on.
+    /// Number of the step: 0 for SaslHandshake, 1 for the first token of the mechanism, and so on.
     pub step: u32,
-    /// Sent unless tokens are unframed, where an error closes the connection.
+    /// Error code. If tokens are unframed, it is not sent; an error closes the connection instead.
     pub error: ErrorCode,
-    /// Sent from step 1 on, unless tokens are unframed.
+    /// Error message; sent from step 1 on, unless tokens are unframed.
     pub message: Option<String>,
-    /// Sent in step 0.
+    /// Enabled mechanisms; sent in step 0.
     pub mechanisms: Vec<String>,
-    /// Sent from step 1 on.
+    /// Token of the mechanism; sent from step 1 on.
     pub token: Bytes,
-    /// Sent from step 1 on to clients that support it, unless tokens are unframed; 0 for no expiry.
+    /// Session lifetime in milliseconds, or 0 if the session does not expire. Sent from step 1 on to clients that
+    /// support it, unless tokens are unframed.
     pub session_lifetime_ms: i64,
 }
 
@@ -47,7 +48,7 @@ impl LoginAnswer {
 
 type Hook = Box<dyn FnMut(&mut LoginAnswer) + Send>;
 
-/// Login hooks, in the order they were added.
+/// Login hooks, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Hooks(Mutex<Vec<Hook>>);
 

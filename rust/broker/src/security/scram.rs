@@ -16,10 +16,10 @@ use crate::sync::lock;
 
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
-/// Maximum length of a client nonce: an attribute of unlimited length must not be stored.
+/// Maximum length of a client nonce in bytes, since the broker stores the nonce.
 const MAX_NONCE_BYTES: usize = 1024;
 
-/// Algorithms of a mechanism.
+/// Hash, HMAC and key derivation algorithms of a mechanism.
 #[derive(Clone, Copy)]
 struct Hash {
     hmac: hmac::Algorithm,
@@ -44,7 +44,7 @@ impl Hash {
     }
 }
 
-/// Stored credential of a user, from which the password cannot be recovered.
+/// Stored credential of a user. The password cannot be recovered from it.
 #[derive(Clone)]
 struct Credential {
     salt: [u8; SALT_BYTES],
@@ -67,7 +67,7 @@ impl Credential {
     }
 }
 
-/// Credentials by mechanism and user name, derived on first use.
+/// Credentials by mechanism and user name. Each is derived from the password on first use.
 pub(crate) struct Credentials {
     iterations: NonZeroU32,
     known: Mutex<HashMap<(Mechanism, String), Credential>>,
@@ -96,30 +96,30 @@ impl Credentials {
     }
 }
 
-/// State of the exchange between the client's first and final message.
+/// State kept from the client's first message to its final message.
 struct FirstMessages {
     name: String,
     credential: Credential,
-    /// GS2 header, which the client must repeat as `c=`.
+    /// GS2 header of the client's first message, which the client must repeat in the attribute `c`.
     header: String,
     nonce: String,
-    /// Both first messages, as covered by the signatures.
+    /// First messages of the client and the server, which both signatures cover.
     signed: String,
 }
 
-/// State of one exchange.
+/// State of one SCRAM exchange.
 pub(super) struct Scram {
     mechanism: Mechanism,
     first_messages: Option<FirstMessages>,
 }
 
-/// Returns the value of an attribute, such as `r=…` for `r`.
+/// Returns the value of an attribute, for example of `r=NONCE` for the name `r`.
 fn attribute<'a>(part: Option<&'a str>, name: &str) -> Result<&'a str, Rejection> {
     let value = part.and_then(|part| part.strip_prefix(name)).and_then(|rest| rest.strip_prefix('='));
     value.ok_or(Rejection::Generic)
 }
 
-/// Decodes `=2C` and `=3D` in a name to `,` and `=`.
+/// Decodes the escapes `=2C` (comma) and `=3D` (equals sign) in a name.
 fn unescape(name: &str) -> Result<String, Rejection> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -153,10 +153,10 @@ impl Scram {
         }
     }
 
-    /// Handles the client's first message: `n,[a=NAME],n=NAME,r=NONCE[,tokenauth=…]`.
+    /// Handles the client's first message, `n,[a=NAME],n=NAME,r=NONCE[,tokenauth=…]`.
     fn open(&mut self, text: &str, users: &Users, credentials: &Credentials) -> Result<Step, Rejection> {
         let mut parts = text.splitn(3, ',');
-        // Only the flag without channel binding is accepted: Kafka has no mechanism with channel binding.
+        // Only the flag `n` (no channel binding) is accepted, because Kafka has no mechanism with channel binding.
         let (flag, identity) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let bare = parts.next().ok_or(Rejection::Generic)?;
         if flag != "n" {
@@ -190,7 +190,7 @@ impl Scram {
         Ok(Step::Challenge(Bytes::from(first)))
     }
 
-    /// Handles the client's final message: `c=HEADER,r=NONCE,p=PROOF`.
+    /// Handles the client's final message, `c=HEADER,r=NONCE,p=PROOF`.
     fn prove(&self, first_messages: &FirstMessages, text: &str) -> Result<Step, Rejection> {
         let (bare, proof) = text.rsplit_once(",p=").ok_or(Rejection::Generic)?;
         let mut attributes = bare.split(',');
@@ -219,7 +219,7 @@ impl Scram {
 mod tests {
     use super::*;
 
-    /// Example of RFC 7677.
+    /// Example exchange of RFC 7677.
     const BARE: &str = "n=user,r=rOprNGfwEbeRWgbNEkqO";
     const NONCE: &str = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     const PROOF: &str = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";

@@ -1,4 +1,5 @@
-//! Authentication state of one connection: Kafka's order of requests, and session expiry (KIP-368).
+//! Authentication state of one connection: checks the order of requests as Kafka does, and the expiry of sessions
+//! (KIP-368).
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::sasl_exchange::{Rejection, SaslExchange, Step};
 use super::sasl_response::LoginAnswer;
 use crate::sync::now_ms;
 
-/// Kafka's `sasl.server.max.receive.size`: maximum frame size before authentication.
+/// Maximum frame size in bytes before authentication, Kafka's `sasl.server.max.receive.size`.
 const UNAUTHENTICATED_MAX_BYTES: usize = 512 << 10;
 /// Minimum interval between re-authentications.
 const MIN_REAUTH_INTERVAL: Duration = Duration::from_secs(1);
@@ -23,11 +24,11 @@ enum Phase {
     Fresh,
     /// SaslHandshake is expected.
     Versions,
-    /// Tokens are expected, in SaslAuthenticate or unframed.
+    /// Tokens are expected, either in SaslAuthenticate requests or unframed.
     Tokens { mechanism: Mechanism, exchange: SaslExchange, framed: bool },
-    /// Authenticated; any request is accepted.
+    /// The client is authenticated, or need not be; any request is accepted.
     Ready,
-    /// An authenticated client starts re-authentication with SaslHandshake.
+    /// An authenticated client has begun a re-authentication; its SaslHandshake is being handled.
     Reauthenticating,
     /// The connection closes after the current response.
     Closing,
@@ -39,7 +40,7 @@ struct Principal {
     name: String,
 }
 
-/// Decision on a request.
+/// Decision whether a request is accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The request is handled.
@@ -54,11 +55,11 @@ pub(crate) enum Admission {
 pub(crate) struct Session {
     phase: Phase,
     principal: Option<Principal>,
-    /// Time by which the client must have re-authenticated.
+    /// Deadline for the next re-authentication; `None` if the session does not expire.
     expires: Option<Instant>,
     /// Start of the last re-authentication.
     last_reauth: Option<Instant>,
-    /// Number of responses sent in this login.
+    /// Number of responses sent during this login.
     step: u32,
 }
 
@@ -74,7 +75,7 @@ impl Session {
         Session { phase, principal: None, expires: None, last_reauth: None, step: 0 }
     }
 
-    /// Returns the current maximum frame size.
+    /// Returns the maximum size in bytes of the next frame.
     pub(crate) fn max_frame_bytes(&self, authenticated_max: usize) -> usize {
         if matches!(self.phase, Phase::Ready) {
             authenticated_max
@@ -88,7 +89,7 @@ impl Session {
         self.principal.as_ref().map(|principal| principal.name.as_str())
     }
 
-    /// Returns true if the next frame is an unframed token of the mechanism, not a request.
+    /// Returns true if the next frame is an unframed token of the mechanism instead of a request.
     pub(crate) fn expects_raw_token(&self) -> bool {
         matches!(self.phase, Phase::Tokens { framed: false, .. })
     }
@@ -98,7 +99,8 @@ impl Session {
         matches!(self.phase, Phase::Closing)
     }
 
-    /// Decides on a request. Called once per request, since a handshake may begin a re-authentication.
+    /// Decides whether a request is accepted. Must be called once per request, since a SaslHandshake begins a
+    /// re-authentication.
     pub(crate) fn admit(&mut self, key: ApiKey, security: &Security) -> Admission {
         let granted = match &self.phase {
             Phase::Fresh => matches!(key, ApiKey::ApiVersions | ApiKey::SaslHandshake),
@@ -130,7 +132,7 @@ impl Session {
         Admission::Granted
     }
 
-    /// Records that the client has received the API versions; before the login only one ApiVersions request is allowed.
+    /// Records that an ApiVersions response was sent. Only one ApiVersions request is accepted before the login.
     pub(crate) fn versions_sent(&mut self) {
         if matches!(self.phase, Phase::Fresh) {
             self.phase = Phase::Versions;
@@ -148,7 +150,7 @@ impl Session {
         let enabled = &security.options.mechanisms;
         let mut response = LoginAnswer::new(node, requested, 0);
         if matches!(self.phase, Phase::Ready) {
-            // The listener has no SASL, or no re-authentication is due.
+            // The listener does not use SASL, or the handshake did not begin a re-authentication.
             response.error = ErrorCode::ILLEGAL_SASL_STATE;
             return response;
         }
@@ -168,7 +170,7 @@ impl Session {
         response
     }
 
-    /// Handles a token; returns `None` if the connection closes without a response.
+    /// Handles a token of the mechanism. Returns `None` if the connection must be closed without a response.
     pub(crate) fn token(&mut self, node: i32, token: &[u8], security: &Security) -> Option<LoginAnswer> {
         let Phase::Tokens { mechanism, exchange, framed } = &mut self.phase else {
             let mut response = LoginAnswer::new(node, "", 1);
@@ -178,7 +180,8 @@ impl Session {
         };
         let (mechanism, framed) = (*mechanism, *framed);
         if self.principal.as_ref().is_some_and(|before| before.mechanism != mechanism) {
-            // Kafka accepts the handshake with another mechanism, and closes the connection here.
+            // A re-authentication must use the same mechanism. Like Kafka, the broker accepts the handshake with
+            // another mechanism, but closes the connection at the first token.
             self.fail(security);
             return None;
         }
@@ -243,8 +246,8 @@ impl Session {
     }
 }
 
-/// Returns the session lifetime in milliseconds: the smaller of the broker's limit and the remaining lifetime of the
-/// credentials.
+/// Returns the session lifetime in milliseconds: the minimum of the configured limit and the remaining lifetime of the
+/// credentials. Returns `None` if both are unlimited.
 fn lifetime(configured: Option<Duration>, expires_ms: Option<i64>) -> Option<i64> {
     let configured = configured.map(|configured| i64::try_from(configured.as_millis()).unwrap_or(i64::MAX));
     let remaining = expires_ms.map(|expires| expires.saturating_sub(now_ms()).max(0));

@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 
-/// Minimum size of a TLS record with a request. Fewer pending bytes before the end of the stream are a close_notify
-/// alert.
+/// Minimum size in bytes of a TLS record that contains a request. If fewer bytes precede the end of the stream, they
+/// are a close_notify alert.
 const MIN_REQUEST_BYTES: usize = 36;
-/// Interval of checks for the end of the stream behind unread bytes.
+/// Interval of checks for the end of a TLS stream while unread bytes precede it.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stream of a client connection.
@@ -31,8 +31,8 @@ impl Stream {
         }
     }
 
-    /// Completes when the peer has closed the connection; never, if the peer has sent more bytes, since requests sent
-    /// before the close are still handled. For requests that wait.
+    /// Waits until the peer has closed the connection, for requests with a delayed response. Never completes if the
+    /// peer has sent further requests, since these are handled even if the connection was closed after them.
     pub(crate) async fn disconnected(&self) {
         let tcp = self.tcp();
         loop {

@@ -1,4 +1,4 @@
-//! Server side of TLS, with a CA that is generated at the start and dropped with the broker.
+//! Server side of TLS. The CA is generated when the broker starts, and dropped with the broker.
 
 use std::fmt;
 use std::io;
@@ -55,7 +55,7 @@ fn params(names: Vec<String>, common_name: &str) -> Result<CertificateParams, rc
 }
 
 fn create_ca() -> Result<(Issuer<'static, KeyPair>, String, CertificateDer<'static>), rcgen::Error> {
-    // Each CA has a unique name: with two of the same name, a client would select the wrong key.
+    // Each CA has a unique name, because a client that trusts two CAs with the same name may verify with the wrong key.
     let number: String = std::iter::repeat_with(fastrand::alphanumeric).take(8).collect();
     let mut params = params(Vec::new(), &format!("CA {number} of an embedded broker of samsarrow"))?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

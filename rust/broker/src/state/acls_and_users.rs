@@ -1,5 +1,5 @@
-//! ACLs, SCRAM credentials and delegation tokens created at run time. They are stored and described but not enforced:
-//! users that can log in are set in the options of the broker.
+//! ACLs, SCRAM credentials and delegation tokens that clients create. They are stored and described but not enforced:
+//! only users in the broker options can log in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const ANY: i8 = 1;
 const MATCH: i8 = 2;
 const LITERAL: i8 = 3;
 const PREFIXED: i8 = 4;
-/// Wildcard name in a literal pattern, which matches all resources.
+/// Resource name that matches all resources in a literal pattern.
 const ALL: &str = "*";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -22,7 +22,7 @@ const TOKEN_EXPIRY_MS: i64 = DAY_MS;
 /// Kafka's `delegation.token.max.lifetime.ms`.
 const TOKEN_LIFETIME_MS: i64 = 7 * DAY_MS;
 
-/// An ACL, with the protocol's codes.
+/// An ACL; enum fields have the codes of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acl {
     pub(crate) resource_type: i8,
@@ -35,14 +35,14 @@ pub(crate) struct Acl {
 }
 
 impl Acl {
-    /// Returns true if no field is a wildcard of filters, as an ACL requires.
+    /// Returns true if the ACL has no values that only filters may have, such as the code for "any".
     pub(crate) fn is_specific(&self) -> bool {
         let vague = [self.resource_type, self.operation, self.permission].iter().any(|code| *code <= ANY);
         !vague && matches!(self.pattern_type, LITERAL | PREFIXED) && !self.resource_name.is_empty()
     }
 }
 
-/// Filter of ACLs; `None` and the code for "any" match everything.
+/// Filter of ACLs. A field that is `None` or has the code for "any" matches all ACLs.
 #[derive(Debug, Clone)]
 pub(crate) struct AclFilter<'a> {
     pub(crate) resource_type: i8,
@@ -79,7 +79,7 @@ impl AclFilter<'_> {
     }
 }
 
-/// Principal type and name.
+/// Type and name of a principal.
 pub(crate) type Principal = (String, String);
 
 /// A delegation token.
@@ -102,7 +102,7 @@ impl Token {
     }
 }
 
-/// ACLs, SCRAM users and delegation tokens.
+/// ACLs, SCRAM credentials and delegation tokens of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     pub(crate) acls: BTreeSet<Acl>,
@@ -112,7 +112,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Creates the state with the users of the options, which can log in by SCRAM.
+    /// Creates the state with SCRAM credentials for the users in the broker options.
     pub(crate) fn new(options: &BrokerOptions) -> Self {
         let security = &options.security;
         let iterations = i32::try_from(security.scram_iterations).unwrap_or(i32::MAX);
@@ -126,7 +126,8 @@ impl Access {
         Access { users: users.map(|name| (name.to_owned(), scram.clone())).collect(), ..Access::default() }
     }
 
-    /// Creates a token that ends after `lifetime` milliseconds, or after the maximum lifetime if it is not positive.
+    /// Creates a token with a maximum lifetime of `lifetime` milliseconds, but not more than 7 days. If `lifetime` is
+    /// not positive, 7 days apply.
     pub(crate) fn create_token(
         &mut self,
         (owner, requester): (Principal, Principal),
@@ -157,7 +158,7 @@ impl Access {
         &self.tokens
     }
 
-    /// Sets the expiry of a token to `period` milliseconds from now, by default to a day.
+    /// Sets the expiry of a token to `period` milliseconds from now, or to one day from now if `period` is negative.
     pub(crate) fn renew(
         &mut self,
         hmac: &Bytes,
@@ -171,7 +172,8 @@ impl Access {
         Ok(token.expires)
     }
 
-    /// Sets the expiry of a token to `period` milliseconds from now, or to now if it is negative.
+    /// Sets the expiry of a token to `period` milliseconds from now. If `period` is negative, the token expires
+    /// immediately.
     pub(crate) fn expire(
         &mut self,
         hmac: &Bytes,

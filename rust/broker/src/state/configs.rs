@@ -23,16 +23,16 @@ const APPEND: i8 = 2;
 
 const CLEANUP_POLICY: &str = "cleanup.policy";
 
-/// Resource type and name.
+/// A resource that has configs: its type and name.
 pub(crate) type Resource = (i8, String);
-/// Entity types and names, sorted.
+/// A quota entity: pairs of entity type and name, sorted.
 pub(crate) type QuotaEntity = Vec<(String, Option<String>)>;
 /// Quota values by entity and key.
 pub(crate) type Quotas = BTreeMap<QuotaEntity, BTreeMap<String, f64>>;
-/// Config name, operation and value.
+/// Change of a config: name, operation and value.
 pub(crate) type Change = (String, i8, Option<String>);
 
-/// Returns the config source code of a value set on a resource of this type.
+/// Returns the source code in DescribeConfigs responses for configs that were set on a resource of type `kind`.
 pub(crate) fn source(kind: i8) -> i8 {
     match kind {
         TOPIC => 1,
@@ -43,7 +43,8 @@ pub(crate) fn source(kind: i8) -> i8 {
     }
 }
 
-/// Default topic configs; the first is the broker's own limit.
+/// Returns the default topic configs. `max.message.bytes` defaults to the option of the broker, the others to Kafka's
+/// defaults.
 pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String); 5] {
     [
         ("max.message.bytes", options.message_max_bytes.to_string()),
@@ -54,12 +55,14 @@ pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String)
     ]
 }
 
-/// Returns true if a config supports APPEND and SUBTRACT. Broker configs are not known, so all of them do.
+/// Returns true if a config supports APPEND and SUBTRACT. The broker does not know the types of broker configs, so it
+/// accepts both for all of them.
 fn is_list(kind: i8, name: &str) -> bool {
     kind == BROKER || kind == TOPIC && name == CLEANUP_POLICY
 }
 
-/// Applies changes to the configs of a resource; a list without a value starts from its default, as in Kafka.
+/// Returns the configs of a resource after the changes. APPEND and SUBTRACT start from the default if the config is not
+/// set, as in Kafka.
 fn apply_changes(
     kind: i8,
     mut given: BTreeMap<String, String>,
@@ -98,7 +101,8 @@ fn apply_changes(
 }
 
 impl State {
-    /// Checks that this node may describe and alter a resource: a broker knows only its own configs.
+    /// Checks that this node may describe and alter the configs of a resource. Configs of a broker are available only
+    /// on that broker.
     pub(crate) fn check_resource(&self, node: i32, (kind, name): &Resource) -> Result<(), ErrorCode> {
         match *kind {
             TOPIC => self.topic(name).map(|_| ()).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
@@ -117,12 +121,12 @@ impl State {
         }
     }
 
-    /// Returns the names of all resources of a type with configs.
+    /// Returns the names of all resources of a type that have configs.
     pub(crate) fn configured(&self, kind: i8) -> Vec<String> {
         lock(&self.configs).keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect()
     }
 
-    /// Applies changes to the configs of a resource, or only validates them.
+    /// Applies changes to the configs of a resource. With `validate_only`, only validates them.
     pub(crate) fn alter_configs(
         &self,
         resource: &Resource,
@@ -153,7 +157,7 @@ impl State {
         Ok(())
     }
 
-    /// Adds partitions to a topic, with the given replicas or placed by the broker.
+    /// Adds partitions to a topic until it has `count`. Their replicas are placed by `assignment` or by the broker.
     pub(crate) fn create_partitions(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Expiry of sessions and of rebalance timeouts.
+//! Expiry of member sessions and of the deadlines of a rebalance.
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
@@ -7,14 +7,14 @@ use super::{Classic, JoinEnd, Phase};
 use crate::options::GroupOptions;
 
 impl Classic {
-    /// Returns the next session or rebalance deadline.
+    /// Returns the earliest deadline of a session or of the rebalance.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.members.iter().filter_map(|member| member.expires);
         let ends = [self.join_end.map(JoinEnd::at), self.sync_end];
         sessions.chain(self.pending_members.values().copied()).chain(ends.into_iter().flatten()).min()
     }
 
-    /// Applies all expired deadlines.
+    /// Applies all deadlines that have passed.
     pub(crate) fn tick(&mut self, now: Instant, options: &GroupOptions) {
         self.end_sessions(now, options);
         if self.join_end.is_some_and(|end| end.at() <= now) {
@@ -47,7 +47,7 @@ impl Classic {
         }
     }
 
-    /// Removes members that did not send SyncGroup in time.
+    /// Ends the wait for SyncGroup requests and removes the members that did not send one.
     fn end_sync(&mut self, now: Instant, options: &GroupOptions) {
         self.sync_end = None;
         let lost = std::mem::take(&mut self.unsynced);

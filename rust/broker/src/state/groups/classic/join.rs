@@ -1,4 +1,4 @@
-//! JoinGroup: admission of members, member ids, and the rebalances they trigger.
+//! JoinGroup: assigns member ids, admits members, and starts rebalances.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -11,12 +11,12 @@ use super::{Classic, NEW_MEMBER_JOIN_TIMEOUT, Phase};
 use crate::options::GroupOptions;
 use crate::state::groups::random_uuid;
 
-/// First version whose first request only obtains a member id (KIP-394).
+/// First version in which a new member first receives an id, and joins with a second request (KIP-394).
 const FIRST_WITH_KNOWN_ID: i16 = 4;
-/// First version whose response can let the leader skip the assignment (KIP-814).
+/// First version whose response has the field `skip_assignment` for the leader (KIP-814).
 const FIRST_TO_SKIP_ASSIGNMENT: i16 = 9;
 
-/// A JoinGroup request with the context of its client.
+/// A JoinGroup request, with information about its client.
 #[derive(Debug)]
 pub(crate) struct Joiner<'a> {
     pub(crate) request: &'a JoinGroupRequest,
@@ -32,7 +32,7 @@ fn reject(sender: JoinSender, member_id: &str, code: ErrorCode) {
 }
 
 impl Classic {
-    /// Handles JoinGroup; responds immediately or when all members have joined.
+    /// Handles JoinGroup. The response is sent immediately or when all members have joined.
     pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, sender: JoinSender) {
         let request = joiner.request;
         if !self.supports(&request.protocol_type, &request.protocols) {
@@ -59,7 +59,7 @@ impl Classic {
         }
     }
 
-    /// Admits a new member.
+    /// Adds a new member to the group.
     fn admit(&mut self, now: Instant, joiner: &Joiner<'_>, id: String, options: &GroupOptions, sender: JoinSender) {
         self.pending_members.remove(&id);
         if self.members.is_empty() {
@@ -79,13 +79,14 @@ impl Classic {
             is_new: true,
             joining: Some(sender),
             syncing: None,
-            // A new member has no generation for heartbeats, so this timeout is the only sign that it has given up.
+            // A new member cannot send heartbeats before it has a generation, so only this timeout detects that it is
+            // gone.
             expires: Some(now + NEW_MEMBER_JOIN_TIMEOUT),
         });
         self.rebalance_or_complete(now, options);
     }
 
-    /// Handles a request with a member id that should be known.
+    /// Handles the request of a member that already has an id.
     fn rejoin(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, sender: JoinSender) {
         let request = joiner.request;
         let id = &request.member_id;
@@ -96,9 +97,9 @@ impl Classic {
         let is_unchanged = match self.phase {
             Phase::Empty => return reject(sender, id, ErrorCode::UNKNOWN_MEMBER_ID),
             Phase::PreparingRebalance => false,
-            // The client may have missed the response.
+            // The client repeats the request, since it may have missed the response.
             Phase::CompletingRebalance => same,
-            // A leader that rejoins wants to assign again, since topics may have changed.
+            // A leader that rejoins starts a rebalance to assign again, for example because topics have changed.
             Phase::Stable => same && !self.is_leader(id),
         };
         if is_unchanged {
@@ -113,7 +114,7 @@ impl Classic {
         self.rebalance_or_complete(now, options);
     }
 
-    /// Replaces a static member that returns under a new member id (KIP-345).
+    /// Replaces the old member id of a static member that joins again (KIP-345).
     fn replace(
         &mut self,
         now: Instant,
@@ -146,15 +147,15 @@ impl Classic {
                 self.save();
             }
             Phase::Stable => self.rebalance_or_complete(now, options),
-            // The leader may be assigning to the old member id.
+            // The leader may be computing an assignment for the old member id, so the rebalance starts again.
             Phase::CompletingRebalance => self.prepare(now, options),
             Phase::Empty | Phase::PreparingRebalance => self.complete_if_all_joined(now),
         }
     }
 
-    /// Responds to a returning static member, which keeps its assignment. A returning leader must not assign again:
-    /// from v9 on `skip_assignment` says so; before, the response names its old id as leader, so that it does not know
-    /// that it leads.
+    /// Returns the response to a static member that joins again and keeps its assignment. A leader that joins again
+    /// must not assign. From v9 on `skip_assignment` prevents this; before v9 the response names the old id of the
+    /// leader, so that the client considers itself a follower.
     fn rejoin_static(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
         let mut response = self.joined(id);
         let Some(led_as) = led_as else { return response };
@@ -167,7 +168,7 @@ impl Classic {
         response
     }
 
-    /// Returns the JoinGroup response of this generation, without the member list of the leader.
+    /// Returns a JoinGroup response for this generation, without the member list that the leader needs.
     pub(super) fn joined(&self, id: &str) -> JoinGroupResponse {
         JoinGroupResponse {
             generation_id: self.generation,
@@ -179,7 +180,7 @@ impl Classic {
         }
     }
 
-    /// Returns the members with their metadata, for the leader.
+    /// Returns the member list for the leader: ids and metadata.
     pub(super) fn described(&self) -> Vec<JoinGroupResponseMember> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
         let description = |member: &Member| JoinGroupResponseMember {

@@ -1,4 +1,4 @@
-//! LeaveGroup: members leave, or are removed by instance id (KIP-345).
+//! LeaveGroup: removes members by member id or instance id (KIP-345).
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
@@ -8,7 +8,7 @@ use super::{Classic, Phase};
 use crate::options::GroupOptions;
 
 impl Classic {
-    /// Removes the members; returns one result for each.
+    /// Removes members from the group. Returns one result per member.
     pub(crate) fn leave(
         &mut self,
         now: Instant,

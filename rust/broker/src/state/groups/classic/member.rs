@@ -9,10 +9,10 @@ use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupResponse};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Sender of a delayed response; sending to a closed connection is ignored.
+/// Sender of a delayed response. If the connection is closed, the response is dropped.
 pub(crate) type ResponseSender<T> = oneshot::Sender<T>;
 
-/// Timeouts and protocols of the last JoinGroup request of a member.
+/// Timeouts and protocols of a member, from its last JoinGroup request.
 #[derive(Debug, Clone)]
 pub(super) struct JoinParams {
     pub(super) rebalance_timeout: Duration,
@@ -23,7 +23,7 @@ pub(super) struct JoinParams {
 impl JoinParams {
     pub(super) fn new(request: &JoinGroupRequest, version: i16) -> Self {
         let millis = |ms: i32| Duration::from_millis(u64::try_from(ms).unwrap_or_default());
-        // Version 0 has a single timeout.
+        // Version 0 has only the session timeout, which also applies to rebalances.
         let rebalance = if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
         JoinParams {
             rebalance_timeout: millis(rebalance),
@@ -45,11 +45,12 @@ pub(crate) struct Member {
     pub(crate) client_host: String,
     pub(super) params: JoinParams,
     pub(crate) assignment: Bytes,
-    /// True until the member has learned of a generation; a new member that gives up may return under another id.
+    /// True until the member has received its first generation. Until then its client may give up and join again with a
+    /// new id.
     pub(super) is_new: bool,
     pub(super) joining: Option<ResponseSender<JoinGroupResponse>>,
     pub(super) syncing: Option<ResponseSender<SyncGroupResponse>>,
-    /// End of the session; `None` if it passed during a rebalance.
+    /// Time at which the session expires; `None` if it has expired during a rebalance.
     pub(super) expires: Option<Instant>,
 }
 
@@ -64,8 +65,8 @@ impl Member {
         self.joining.is_some()
     }
 
-    /// Returns true if session expiry is suspended: a member that waits for others cannot send heartbeats. A new member
-    /// is not excused, so that its wait ends.
+    /// Returns true if the session does not expire at present, because the client waits for a response and cannot send
+    /// heartbeats. The session of a new member expires even then, so that its wait ends.
     pub(super) fn is_session_suspended(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())
     }
@@ -80,7 +81,7 @@ impl Member {
         }
     }
 
-    /// Completes a pending SyncGroup; returns true if one was pending.
+    /// Sends the response to a pending SyncGroup request. Returns true if a request was pending.
     pub(super) fn complete_sync(&mut self, response: SyncGroupResponse) -> bool {
         match self.syncing.take() {
             Some(sender) => {
@@ -91,14 +92,14 @@ impl Member {
         }
     }
 
-    /// Completes pending JoinGroup and SyncGroup requests with an error.
+    /// Responds to pending JoinGroup and SyncGroup requests with an error.
     pub(super) fn fail(&mut self, code: ErrorCode) {
         let join = join_error(&self.id, code);
         self.complete_join(join);
         self.complete_sync(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
     }
 
-    /// Returns a copy with the persistent fields only.
+    /// Returns a copy of the persistent fields, without pending requests.
     pub(super) fn saved(&self) -> Member {
         Member {
             id: self.id.clone(),

@@ -1,4 +1,4 @@
-//! The classic rebalance protocol: state and members of a group.
+//! The classic rebalance protocol: state and members of a classic group.
 //!
 //! ```text
 //!          join              all joined, or timeout           leader's SyncGroup
@@ -7,8 +7,8 @@
 //!   └─── none joined ──┘      └── join, leave, session ended, no SyncGroup ─────┘
 //! ```
 //!
-//! This module does no I/O and does not wait: the sender of a delayed response is kept with its member, and the current
-//! time is an argument. Kafka calls an unknown group Dead.
+//! This module does no I/O and does not wait: each member keeps the sender of its delayed response, and the current
+//! time is an argument. Unknown groups have Kafka's state Dead, which has no variant here.
 
 mod expire;
 mod join;
@@ -41,7 +41,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Returns the name in responses.
+    /// Returns Kafka's name of the state, as used in responses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Empty => "Empty",
@@ -52,10 +52,11 @@ impl Phase {
     }
 }
 
-/// Deadline for members to join a rebalance.
+/// Deadline of the join phase of a rebalance.
 #[derive(Debug, Clone, Copy)]
 enum JoinEnd {
-    /// First rebalance of an empty group: extended by `delay` while new members join, by `left` at most in total.
+    /// The first rebalance of an empty group. If members have joined since, its deadline `at` is extended by up to
+    /// `delay`, until the remaining extension `left` is used up.
     Initial {
         at: Instant,
         delay: Duration,
@@ -74,7 +75,7 @@ impl JoinEnd {
     }
 }
 
-/// Persistent state of a group, as Kafka writes it to `__consumer_offsets`.
+/// Persistent state of a group, which Kafka writes to `__consumer_offsets`.
 #[derive(Debug)]
 struct Saved {
     generation: i32,
@@ -89,7 +90,7 @@ struct Saved {
 #[derive(Debug)]
 pub(crate) struct Classic {
     phase: Phase,
-    /// Start of this phase.
+    /// Time at which this phase started.
     since: Instant,
     generation: i32,
     protocol_type: Option<String>,
@@ -99,18 +100,18 @@ pub(crate) struct Classic {
     members: Vec<Member>,
     /// Member ids issued to clients that have not joined yet (KIP-394), with their expiry.
     pending_members: BTreeMap<String, Instant>,
-    /// Members that have not sent SyncGroup in this generation.
+    /// Ids of members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
     join_end: Option<JoinEnd>,
     sync_end: Option<Instant>,
-    /// Set if a member has joined since the initial rebalance was last extended.
+    /// True if a member has joined since the deadline of the first rebalance was last extended.
     member_joined: bool,
-    /// Topics subscribed by the members of a consumer group; `None` if unknown.
+    /// Topics to which the members of a consumer group are subscribed; `None` if unknown.
     subscribed: Option<BTreeSet<String>>,
     saved: Option<Saved>,
 }
 
-/// Protocol type of consumers, the only one whose metadata the coordinator parses.
+/// Protocol type of consumers. The coordinator parses member metadata only for this type.
 pub(crate) const CONSUMER: &str = "consumer";
 
 impl Classic {
@@ -137,7 +138,7 @@ impl Classic {
         &self.members
     }
 
-    /// Returns the protocol (assignor) selected by the members.
+    /// Returns the protocol (assignor) that was selected in the last rebalance.
     pub(crate) fn protocol(&self) -> Option<&str> {
         self.protocol.as_deref()
     }
@@ -159,13 +160,13 @@ impl Classic {
         self.phase == Phase::Empty && self.pending_members.is_empty()
     }
 
-    /// Returns true if members may be subscribed to a topic.
+    /// Returns true if the members are subscribed to a topic, or if their subscriptions are unknown.
     pub(crate) fn reads(&self, topic: &str) -> bool {
         let is_consumers = !self.members.is_empty() && self.protocol_type() == Some(CONSUMER);
         is_consumers && self.subscribed.as_ref().is_none_or(|topics| topics.contains(topic))
     }
 
-    /// Returns true if the group is stable and its subscribed topics are known.
+    /// Returns true if the group is a stable consumer group whose subscriptions are known.
     pub(crate) fn is_reading(&self) -> bool {
         self.phase == Phase::Stable && self.protocol_type() == Some(CONSUMER) && self.subscribed.is_some()
     }
@@ -179,7 +180,7 @@ impl Classic {
         Some(topics)
     }
 
-    /// Checks that single offsets may be deleted, those of topics without subscribers.
+    /// Checks that offsets of the group may be deleted. Subscriptions to their topics are checked separately.
     pub(crate) fn check_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.phase != Phase::Empty && self.protocol_type() != Some(CONSUMER) {
             return Err(ErrorCode::NON_EMPTY_GROUP);
@@ -219,7 +220,7 @@ impl Classic {
         if generation == self.generation { Ok(()) } else { Err(ErrorCode::ILLEGAL_GENERATION) }
     }
 
-    /// Returns true if a member with these protocols may join or stay.
+    /// Returns true if a member with these protocols may join the group or stay in it.
     fn supports(&self, protocol_type: &str, protocols: &[JoinGroupRequestProtocol]) -> bool {
         if self.phase == Phase::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -228,8 +229,8 @@ impl Classic {
         self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|protocol| by_all(&protocol.name))
     }
 
-    /// Each member votes for the first of its protocols that all members support; the oldest member's choice wins a
-    /// tie.
+    /// Selects the protocol of the next generation. Each member votes for its most preferred protocol among those that
+    /// all members support. In a tie, the vote of the oldest member decides.
     fn vote(&self) -> Option<String> {
         let by_all = |name: &str| self.members.iter().all(|member| member.params.supports(name));
         let mut votes: Vec<(&str, usize)> = Vec::new();
@@ -246,7 +247,7 @@ impl Classic {
         votes.into_iter().find(|(_, count)| *count == max_votes).map(|(name, _)| name.to_owned())
     }
 
-    /// Removes a member, and elects another leader if it was the leader.
+    /// Removes a member. If the member was the leader, another member becomes the leader.
     fn remove(&mut self, id: &str) -> Option<Member> {
         let index = self.members.iter().position(|member| member.id == id);
         let removed = index.map(|index| self.members.remove(index));
@@ -275,8 +276,8 @@ impl Classic {
         });
     }
 
-    /// Moves the group to another coordinator: pending requests fail with NOT_COORDINATOR, and the state falls back to
-    /// the saved one.
+    /// Moves the group to another coordinator. Pending requests fail with NOT_COORDINATOR, and the group returns to its
+    /// saved state.
     pub(crate) fn reload(&mut self, now: Instant) {
         for member in &mut self.members {
             member.fail(ErrorCode::NOT_COORDINATOR);
@@ -298,7 +299,7 @@ impl Classic {
         self.save();
     }
 
-    /// Checks that offsets may be committed in a transaction, which is allowed during a rebalance.
+    /// Checks that a member may commit offsets in a transaction. Such commits are also allowed during a rebalance.
     pub(crate) fn check_transactional_commit(
         &mut self,
         now: Instant,
@@ -312,7 +313,7 @@ impl Classic {
         }
     }
 
-    /// Checks that offsets may be committed by this member and generation.
+    /// Checks that this member may commit offsets in this generation.
     pub(crate) fn check_commit(
         &mut self,
         now: Instant,
@@ -321,7 +322,7 @@ impl Classic {
         generation: i32,
     ) -> Result<(), ErrorCode> {
         if generation < 0 && self.phase == Phase::Empty {
-            // An administrator, or a consumer that assigns partitions itself.
+            // The sender is an administrator, or a consumer that assigns partitions manually.
             return Ok(());
         }
         if generation < 0 && member_id.is_empty() && instance_id.is_none() {

@@ -9,11 +9,11 @@ use super::member::Member;
 use super::{Classic, JoinEnd, Phase};
 use crate::options::GroupOptions;
 
-/// Lower bound of the rebalance timeout: members may send 0, which must not make the timer spin.
+/// Minimum rebalance timeout. Members may request 0, which would make the timer task loop without pause.
 const MIN_REBALANCE_TIMEOUT: Duration = Duration::from_millis(10);
 
 impl Classic {
-    /// Returns the maximum rebalance timeout of the members.
+    /// Returns the longest rebalance timeout of the members.
     fn rebalance_timeout(&self) -> Duration {
         let longest = self.members.iter().map(|member| member.params.rebalance_timeout).max();
         longest.unwrap_or_default().max(MIN_REBALANCE_TIMEOUT)
@@ -66,7 +66,7 @@ impl Classic {
         }
     }
 
-    /// Ends or extends the join phase at its deadline.
+    /// Ends the join phase at its deadline, or extends the first rebalance of an empty group.
     pub(super) fn end_join(&mut self, now: Instant, options: &GroupOptions) {
         match self.join_end {
             Some(JoinEnd::Initial { delay, left, .. }) if self.member_joined && !left.is_zero() => {
@@ -80,7 +80,7 @@ impl Classic {
         }
     }
 
-    /// Elects the oldest joining member if the leader is not joining; returns false if no member is.
+    /// Elects the oldest joining member if the leader is not joining. Returns false if no member is joining.
     fn elect(&mut self) -> bool {
         let leads = self.leader.as_deref().and_then(|leader| self.member(leader));
         if leads.is_some_and(Member::is_joining) {
@@ -95,8 +95,8 @@ impl Classic {
         }
     }
 
-    /// Starts the next generation with the members that have joined and with static members, which stay until their
-    /// session ends.
+    /// Starts the next generation. Dynamic members that have not joined are removed; static members stay until their
+    /// session expires.
     pub(super) fn complete(&mut self, now: Instant) {
         let gone = |member: &Member| !member.is_joining() && member.instance_id.is_none();
         let gone: Vec<String> =

@@ -1,4 +1,4 @@
-//! SyncGroup and Heartbeat: distribution of the assignment, and session renewal.
+//! SyncGroup and Heartbeat: distribute the assignment and renew sessions.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -23,7 +23,7 @@ impl Classic {
         }
     }
 
-    /// Handles SyncGroup; responds immediately or when the leader has provided the assignment.
+    /// Handles SyncGroup. The response is sent immediately or when the leader has sent the assignment.
     pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, sender: ResponseSender<SyncGroupResponse>) {
         if let Err(code) = self.check_sync(request) {
             let _ = sender.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
@@ -54,7 +54,7 @@ impl Classic {
         }
     }
 
-    /// Distributes the leader's assignment; members missing from it get an empty one.
+    /// Distributes the leader's assignment. Members that it does not contain get an empty assignment.
     fn assign(&mut self, now: Instant, request: &SyncGroupRequest) {
         for member in &mut self.members {
             let assignment = request.assignments.iter().rfind(|assigned| assigned.member_id == member.id);
@@ -70,7 +70,8 @@ impl Classic {
         }
     }
 
-    /// Cancels the assignment: pending SyncGroup requests fail with REBALANCE_IN_PROGRESS, so that the members rejoin.
+    /// Removes the assignment of all members. Pending SyncGroup requests fail with REBALANCE_IN_PROGRESS, so that the
+    /// members rejoin.
     pub(super) fn withdraw_assignment(&mut self, now: Instant) {
         let code = ErrorCode::REBALANCE_IN_PROGRESS.code();
         for member in &mut self.members {
@@ -81,7 +82,7 @@ impl Classic {
         }
     }
 
-    /// Renews the session; returns an error if the member has to rejoin.
+    /// Renews the session of a member. Returns an error if the member has to rejoin.
     pub(crate) fn heartbeat(&mut self, now: Instant, request: &HeartbeatRequest) -> Result<(), ErrorCode> {
         self.check_member(&request.member_id, request.group_instance_id.as_deref())?;
         self.check_generation(request.generation_id)?;
