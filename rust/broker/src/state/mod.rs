@@ -32,7 +32,7 @@ use telemetry::Telemetry;
 use topic::{NO_LEADER, Topic, Topics};
 use transactions::Transactions;
 
-/// Address of a node, and whether it is up.
+/// Address of a node, with a flag that is true while the node is running.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) host: String,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     up: AtomicBool,
 }
 
-/// Offsets without metadata, by group, topic and partition.
+/// Offsets committed with OffsetCommit v0, by group, topic and partition. They have no metadata.
 type ZooKeeper = HashMap<(String, Arc<str>, i32), i64>;
 
 /// State shared by all nodes of a broker.
@@ -49,19 +49,19 @@ pub(crate) struct State {
     pub(crate) options: BrokerOptions,
     pub(crate) cluster_id: String,
     pub(crate) groups: Mutex<Groups>,
-    /// Notified when a deadline of a group may have moved forward.
+    /// Notified when the earliest deadline of a group may have changed.
     pub(crate) group_clock: Notify,
-    /// Lock order: before the locks of partitions and groups.
+    /// Lock order: this lock is taken before the locks of partitions and groups.
     transactions: Mutex<Transactions>,
-    /// Notified when a deadline of a transaction may have moved forward.
+    /// Notified when the earliest deadline of a transaction may have changed.
     transaction_clock: Notify,
-    /// Offsets committed with version 0, which Kafka stored in ZooKeeper.
+    /// Offsets committed with OffsetCommit v0, which Kafka stored in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
-    /// Overridden coordinators by group.
+    /// Coordinators set by tests instead of the default ones, by group.
     coordinator_overrides: Mutex<HashMap<String, i32>>,
-    /// Overridden coordinators by transactional id.
+    /// Coordinators set by tests instead of the default ones, by transactional id.
     transaction_coordinator_overrides: Mutex<HashMap<String, i32>>,
-    /// Frozen metadata returned by Metadata responses instead of the current one.
+    /// Frozen metadata that Metadata responses contain instead of the current metadata, if any.
     pub(crate) stale: Mutex<Option<Stale>>,
     pub(crate) faults: Faults,
     pub(crate) security: Security,
@@ -69,11 +69,11 @@ pub(crate) struct State {
     pub(crate) telemetry: Mutex<Telemetry>,
     /// Number of requests received, by API.
     request_counts: Mutex<BTreeMap<ApiKey, u64>>,
-    /// Configs set on resources other than topics.
+    /// Configs set on brokers, groups and client metrics. Topics store their own configs.
     configs: Mutex<BTreeMap<configs::Resource, BTreeMap<String, String>>>,
     pub(crate) quotas: Mutex<configs::Quotas>,
     pub(crate) access: Mutex<Access>,
-    /// Bumped on every change of features.
+    /// Epoch of the finalized features, bumped when a feature level changes.
     features_epoch: AtomicI64,
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
@@ -81,7 +81,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Creates the state; `ports` has one port per node, in order of node ids from 0 on.
+    /// Creates the state. `ports` are the ports of the nodes, in order of node id.
     pub(crate) fn new(options: BrokerOptions, security: Security, host: &str, ports: &[u16]) -> Self {
         let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
         State {
@@ -101,7 +101,7 @@ impl State {
             sessions: Sessions::new(options.fetch_sessions),
             security,
             options,
-            // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
+            // Kafka's cluster ids are 16 random bytes in base64, which are 22 characters without padding.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
             faults: Faults::default(),
             request_counts: Mutex::default(),
@@ -132,8 +132,8 @@ impl State {
         self.live_nodes().next().map_or(NO_LEADER, |(id, _)| id)
     }
 
-    /// Returns the coordinator of a group: the overridden node or the one that its name hashes to, or the next one that
-    /// is up.
+    /// Returns the coordinator of a group: the node set by [`State::move_coordinator`], or by default the node selected
+    /// by the hash of the group id. If that node is down, the next running node is the coordinator.
     pub(crate) fn coordinator(&self, group: &str) -> Option<(i32, &Node)> {
         let override_node = lock(&self.coordinator_overrides).get(group).copied();
         self.coordinator_of(group, override_node)
@@ -154,7 +154,7 @@ impl State {
         self.group_clock.notify_one();
     }
 
-    /// Runs the timer of groups; never returns.
+    /// Runs the timer task of groups; never returns.
     pub(crate) async fn run_group_clock(&self) {
         loop {
             let next = lock(&self.groups).next_deadline();
@@ -175,7 +175,7 @@ impl State {
         self.coordinator(group).is_some_and(|(id, _)| id == node)
     }
 
-    /// Returns true if an API is supported: the telemetry APIs need the option `telemetry`.
+    /// Returns true if the options enable an API. The telemetry APIs require the option `telemetry`.
     pub(crate) fn offers(&self, key: ApiKey) -> bool {
         let is_telemetry = matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry);
         !is_telemetry || self.options.telemetry.is_some()
@@ -189,7 +189,7 @@ impl State {
         lock(&self.request_counts).clone()
     }
 
-    /// Returns the level of the feature `transaction.version`, and the epoch of all features.
+    /// Returns the level of the feature `transaction.version` and the epoch of the finalized features.
     pub(crate) fn transaction_version(&self) -> (i16, i64) {
         (self.transactions().version(), self.features_epoch.load(Ordering::Acquire))
     }
@@ -216,20 +216,21 @@ impl State {
         read(&self.topics).all().cloned().collect()
     }
 
-    /// Returns ids and partition counts of all topics, for consumer groups.
+    /// Returns the ids and partition counts of all topics, as consumer groups use them.
     pub(crate) fn catalog(&self) -> Catalog {
         let entry =
             |topic: &Arc<Topic>| (topic.name.to_string(), (topic.id.0, i32::try_from(topic.len()).unwrap_or(i32::MAX)));
         Catalog(read(&self.topics).all().map(entry).collect())
     }
 
-    /// Deletes a topic; fetches that wait for it are woken.
+    /// Deletes a topic, and wakes the fetches that wait for its partitions.
     pub(crate) fn delete_topic(&self, topic: &Topic) {
         write(&self.topics).remove(topic);
         lock(&self.groups).forget_topic(topic.id.0);
     }
 
-    /// Marks a node as up or down, and elects leaders and coordinators as needed.
+    /// Marks a node as up or down. Moves the groups and transactional ids whose coordinator changes, and elects leaders
+    /// for partitions without a running leader.
     pub(crate) fn set_up(&self, id: i32, up: bool) {
         let Some(node) = self.node(id) else { return };
         let groups: Vec<String> = lock(&self.groups).iter().map(|(id, _)| id.to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): the partitions of each consumer, so that its requests list only changes.
+//! Fetch sessions (KIP-227). The broker stores the partitions of each session, so that a request contains only changes.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use samsarrow_wire::messages::{FetchRequest, Uuid};
 
 use crate::sync::lock;
 
-/// First version with sessions.
+/// First Fetch version with sessions.
 const FIRST_WITH_SESSIONS: i16 = 7;
-/// Requests a new session, and ends the named one.
+/// Session epoch that requests a new session. The session named in the request ends.
 const INITIAL_EPOCH: i32 = 0;
-/// Requests no session, and ends the named one.
+/// Session epoch that requests a response without a session. The session named in the request ends.
 const FINAL_EPOCH: i32 = -1;
 
 #[derive(Debug)]
@@ -32,14 +32,15 @@ impl SessionPartition {
 #[derive(Debug)]
 struct Session {
     node: i32,
-    /// Epoch of the next request.
+    /// Session epoch that the next request must have.
     epoch: i32,
-    /// Partitions in the order of the response.
+    /// Partitions of the session, in the order in which responses list them.
     partitions: Vec<SessionPartition>,
 }
 
 impl Session {
-    /// Adds or updates partitions at the end, so that a partition that was just read comes after the others.
+    /// Moves the requested partitions to the end of the session, or adds them there. Partitions that were just read
+    /// thus come after the others.
     fn update(&mut self, topics: Vec<FetchTopic>) {
         for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
             for partition in partitions {
@@ -49,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Returns all partitions of the session, as a full fetch request would list them.
+    /// Returns all partitions of the session in the format of a full Fetch request.
     fn topics(&self) -> Vec<FetchTopic> {
         let mut topics: Vec<FetchTopic> = Vec::new();
         for entry in &self.partitions {
@@ -64,12 +65,12 @@ impl Session {
     }
 }
 
-/// Session of a response.
+/// Session information for a Fetch response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionContext {
-    /// Session id for the response; 0 for none.
+    /// Session id for the response; 0 if the response has no session.
     pub(crate) id: i32,
-    /// True if partitions without news are omitted.
+    /// True if the response omits partitions without changes.
     pub(crate) changes_only: bool,
 }
 
@@ -81,17 +82,18 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Creates a cache for `max_sessions` sessions; when it is full, requests get no session.
+    /// Creates a cache of up to `max_sessions` sessions. When the cache is full, no new sessions are created.
     pub(crate) fn new(max_sessions: usize) -> Self {
         Sessions { by_id: Mutex::default(), max_sessions }
     }
 
-    /// Drops all sessions, as a restarted broker does.
+    /// Drops all sessions, like a broker that restarts.
     pub(crate) fn clear(&self) {
         lock(&self.by_id).clear();
     }
 
-    /// Replaces the partitions of `request` by all partitions of its session.
+    /// Applies the changes in `request` to its session, and replaces the partitions of `request` by all partitions of
+    /// the session.
     pub(crate) fn resolve(
         &self,
         node: i32,
@@ -159,14 +161,14 @@ mod tests {
         let mut first = request(0, INITIAL_EPOCH, &[(0, 5), (1, 6)]);
         let id = sessions.resolve(0, 12, &mut first).unwrap().id;
         assert_ne!(id, 0);
-        // The cache has a single slot.
+        // The cache has space for one session only.
         assert_eq!(sessions.resolve(0, 12, &mut first.clone()).unwrap(), SessionContext { id: 0, changes_only: false });
         let mut next = request(id, 1, &[(0, 9), (2, 0)]);
         assert_eq!(sessions.resolve(0, 12, &mut next).unwrap(), SessionContext { id, changes_only: true });
         assert_eq!(partitions_of(&next), [(1, 6), (0, 9), (2, 0)]);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 1, &[])), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
         assert_eq!(sessions.resolve(1, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
-        // A request that names the session but requests a new one, or none, ends it.
+        // A session ends if a request names it but requests a new session or none.
         assert_ne!(sessions.resolve(0, 12, &mut request(id, INITIAL_EPOCH, &[])).unwrap().id, 0);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
     }

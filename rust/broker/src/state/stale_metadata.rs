@@ -1,4 +1,4 @@
-//! Stale metadata, for tests of clients with outdated leaders.
+//! Stale metadata, which makes clients use outdated leaders in tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use super::State;
 use super::topic::Topic;
 use crate::sync::lock;
 
-/// A leader and its epoch.
+/// Node id of a leader, and the leader epoch.
 type LeaderAndEpoch = (i32, i32);
 
-/// Frozen metadata returned instead of the current one.
+/// Frozen metadata that responses contain instead of the current metadata.
 #[derive(Debug)]
 pub(crate) struct Stale {
-    /// Number of responses left; unlimited if `None`.
+    /// Number of remaining responses with frozen metadata; `None` for all.
     responses_left: Option<usize>,
-    /// Leaders by topic and partition; other topics are omitted.
+    /// Frozen leaders by topic and partition. Responses omit all other topics.
     topics: BTreeMap<Arc<str>, Vec<LeaderAndEpoch>>,
 }
 
-/// Metadata for one response: frozen, or current if `None`.
+/// Metadata for one response: the frozen leaders, or `None` for the current metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataView(Option<BTreeMap<Arc<str>, Vec<LeaderAndEpoch>>>);
 
@@ -34,7 +34,7 @@ impl MetadataView {
         self.0.is_none()
     }
 
-    /// Returns the frozen leader of a partition, or `now` if none is recorded.
+    /// Returns the frozen leader of a partition, or `now` if the partition has none.
     pub(crate) fn leader(&self, topic: &str, partition: i32, now: LeaderAndEpoch) -> LeaderAndEpoch {
         let partitions = self.0.as_ref().and_then(|topics| topics.get(topic));
         let old = partitions.and_then(|leaders| leaders.get(usize::try_from(partition).ok()?));
@@ -43,7 +43,7 @@ impl MetadataView {
 }
 
 impl State {
-    /// Freezes the current metadata for the next responses.
+    /// Freezes the current metadata for the next `times` responses, without the topics in `without`.
     pub(crate) fn freeze_metadata(&self, times: Option<usize>, without: &[String]) {
         let leaders = |topic: &Topic| {
             let leader_and_epoch = |(_, partition): (i32, &Arc<super::topic::Partition>)| {

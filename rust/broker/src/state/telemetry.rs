@@ -1,4 +1,4 @@
-//! Client telemetry (KIP-714): subscriptions and received pushes.
+//! Client telemetry (KIP-714): subscriptions of clients and their metric pushes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
 
 use crate::options::TelemetryOptions;
 
-/// Maximum number of stored pushes; the oldest are dropped.
+/// Maximum number of stored pushes. The oldest push is dropped when it is exceeded.
 const MAX_PUSHES: usize = 1000;
 /// Maximum number of tracked clients.
 const MAX_CLIENTS: usize = 10_000;
@@ -20,9 +20,9 @@ const MAX_CLIENTS: usize = 10_000;
 pub struct TelemetryPush {
     /// Client id of the request header.
     pub client_id: String,
-    /// Client instance id assigned by the broker.
+    /// Client instance id that the broker assigned.
     pub client_instance_id: Uuid,
-    /// True for the last push of a client.
+    /// True if this is the last push of the client.
     pub terminating: bool,
     /// Name of the compression codec.
     pub compression: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Telemetry {
     pub(crate) pushes: VecDeque<TelemetryPush>,
 }
 
-/// Returns the subscription id, a hash of the requested metrics.
+/// Returns the subscription id, a hash of the requested metrics and the temporality.
 pub(crate) fn subscription_id(options: &TelemetryOptions) -> i32 {
     let mut number: u32 = 2_166_136_261;
     for byte in options.requested.iter().flat_map(|prefix| prefix.bytes().chain([0])).chain([u8::from(options.delta)]) {
@@ -53,7 +53,7 @@ pub(crate) fn subscription_id(options: &TelemetryOptions) -> i32 {
 }
 
 impl Telemetry {
-    /// Registers a client; returns its id, or a new one if it has none.
+    /// Registers a client and returns its client instance id. A client that sends a zero id gets a new one.
     pub(crate) fn subscribe(&mut self, id: Uuid) -> Uuid {
         let id = if id.is_zero() { Uuid(std::array::from_fn(|_| fastrand::u8(..))) } else { id };
         if self.clients.len() < MAX_CLIENTS {
@@ -117,7 +117,7 @@ fn decompressed(codec: Codec, bytes: &Bytes, max_bytes: usize) -> Option<Bytes> 
     Some(out.into())
 }
 
-/// Converts a push interval to the milliseconds of the protocol.
+/// Converts a push interval to milliseconds, as used in responses.
 pub(crate) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

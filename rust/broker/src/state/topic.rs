@@ -16,10 +16,10 @@ use crate::log::Log;
 use crate::log::producers::Producers;
 use crate::sync::{lock, now_ms};
 
-/// Leader of a partition without a live replica.
+/// Leader id of a partition without a running replica.
 pub(crate) const NO_LEADER: i32 = -1;
 
-/// Topic configs that the broker acts on, and all configs that were set.
+/// Configs of a topic: those that affect the broker in parsed form, and the texts of all configs that were set.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct TopicConfig {
     pub(crate) log_append_time: bool,
@@ -37,7 +37,8 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// Creates a topic. Partition `p` has its replicas on `replicas[p]`; the first live one leads.
+    /// Creates a topic. The replicas of partition `p` are on the nodes `replicas[p]`, and the first running node
+    /// becomes the leader.
     pub(crate) fn new(name: &str, config: TopicConfig, replicas: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
         let mut id = [0; 16];
         fastrand::fill(&mut id);
@@ -65,7 +66,7 @@ impl Topic {
         }
     }
 
-    /// Returns a copy with other configs and additional partitions on these replicas.
+    /// Returns a copy of the topic with other configs. The partitions in `more`, given by their replicas, are added.
     pub(crate) fn with(&self, config: TopicConfig, more: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
         let added = Topic::new(&self.name, TopicConfig::default(), more, is_up).partitions;
         Topic {
@@ -81,7 +82,7 @@ impl Topic {
         usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
     }
 
-    /// Returns all partitions with their indexes.
+    /// Returns all partitions, each with its partition index.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (i32, &Arc<Partition>)> {
         (0_i32..).zip(&self.partitions)
     }
@@ -96,25 +97,27 @@ pub(crate) struct PartitionState {
     pub(crate) leader: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) replicas: Vec<i32>,
-    /// Preferred read replica for consumers with a rack (KIP-392).
+    /// Preferred read replica for consumers that have a rack (KIP-392).
     pub(crate) preferred: Option<i32>,
     pub(crate) log: Log,
     pub(crate) producers: Producers,
 }
 
 impl PartitionState {
-    /// Returns the last stable offset: the first offset of an open transaction, or the log end offset.
+    /// Returns the last stable offset: the first offset of the oldest open transaction, or the log end offset if no
+    /// transaction is open.
     pub(crate) fn last_stable_offset(&self) -> i64 {
         self.producers.first_open().unwrap_or_else(|| self.log.next_offset())
     }
 
-    /// Appends encoded data unchanged, and updates the producer state from it.
+    /// Appends encoded batches unchanged, and updates the producer state from them.
     pub(crate) fn load(&mut self, data: &Bytes) {
         let (log, producers) = (&mut self.log, &mut self.producers);
         log.load(data, |batch| producers.replay(batch, Instant::now()));
     }
 
-    /// Truncates the log at the batch that contains `offset`, and rebuilds the producer state from the rest.
+    /// Truncates the log from the batch that contains `offset`, and rebuilds the producer state from the remaining
+    /// batches.
     pub(crate) fn truncate(&mut self, offset: i64) {
         self.log.truncate(offset);
         self.producers = Producers::default();
@@ -123,7 +126,7 @@ impl PartitionState {
         }
     }
 
-    /// Appends the end marker of a transaction, if it is valid.
+    /// Checks a transaction marker and appends it to the log.
     pub(crate) fn end_transaction(&mut self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
         self.producers.check_end(marker, bumps)?;
         let now = now_ms();
@@ -141,7 +144,8 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Checks that `node` is the leader and that the client's leader epoch is current (-1 for unknown).
+    /// Checks that `node` is the leader and that `epoch`, the leader epoch known to the client, is current. -1 skips
+    /// the check of the epoch.
     pub(crate) fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if epoch >= 0 && epoch < self.leader_epoch {
             return Err(ErrorCode::FENCED_LEADER_EPOCH);
@@ -155,14 +159,14 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Checks a consumer's fetch, which the preferred replica may also serve (KIP-392).
+    /// Checks that `node` may serve a consumer's fetch. Besides the leader, the preferred read replica may (KIP-392).
     pub(crate) fn check_readable(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         let effective_node = if self.preferred == Some(node) { self.leader } else { node };
         self.check_leader(effective_node, epoch)
     }
 }
 
-/// A partition and the fetches waiting for it.
+/// A partition, and the fetches that wait for changes of the partition.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
     state: Mutex<PartitionState>,
@@ -184,8 +188,8 @@ impl Partition {
         self.wake();
     }
 
-    /// Registers `waiter` for the next append or change of leader. The caller must check the partition after this call,
-    /// not before.
+    /// Registers `waiter`, which is notified of appends and leader changes. The caller must check the partition after
+    /// this call, since earlier changes do not notify.
     pub(crate) fn register(&self, waiter: &Arc<Notify>) {
         let mut waiters = lock(&self.waiters);
         if !waiters.iter().any(|registered| Arc::ptr_eq(registered, waiter)) {
@@ -203,7 +207,7 @@ impl Partition {
         }
     }
 
-    /// Sets the leader that `choose` returns; a change bumps the leader epoch.
+    /// Sets the leader that `choose` returns. Bumps the leader epoch if the leader changes.
     pub(crate) fn elect(&self, choose: impl FnOnce(&PartitionState) -> i32) {
         let mut state = self.state();
         let leader = choose(&state);
@@ -247,7 +251,7 @@ impl Topics {
 
     pub(crate) fn remove(&mut self, topic: &Topic) {
         self.by_id.remove(&topic.id.0);
-        // The name may belong to a newer topic.
+        // A topic created later may have the same name.
         if self.by_name.get(&topic.name).is_some_and(|named| named.id == topic.id) {
             self.by_name.remove(&topic.name);
         }

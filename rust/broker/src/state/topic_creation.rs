@@ -9,26 +9,27 @@ use super::topic::{Topic, TopicConfig};
 use super::{State, topic_settings};
 use crate::sync::write;
 
-/// Maximum total number of partitions, so that one request cannot exhaust memory.
+/// Maximum number of partitions of all topics, which prevents one request from exhausting memory.
 pub(crate) const MAX_PARTITIONS: usize = 100_000;
 const MAX_NAME_LEN: usize = 249;
 const DEFAULT_REPLICATION: usize = 3;
 
-/// A topic to create.
+/// Parameters of a topic to create.
 #[derive(Debug, Default)]
 pub(crate) struct NewTopic<'a> {
     pub(crate) name: &'a str,
-    /// -1 for the broker's default.
+    /// Number of partitions; -1 for the broker's default.
     pub(crate) partitions: i32,
-    /// -1 for the broker's default.
+    /// Number of replicas of each partition; -1 for the broker's default.
     pub(crate) replication_factor: i16,
-    /// Manual replica assignment in order of partitions; empty if the broker places the replicas.
+    /// Node ids of the replicas of each partition, in order of partition index. Empty if the broker places the
+    /// replicas.
     pub(crate) assignment: Vec<Vec<i32>>,
     pub(crate) configs: Vec<(&'a str, Option<&'a str>)>,
     pub(crate) validate_only: bool,
 }
 
-/// Reason for a rejected request: error code and message.
+/// Error code and message for a rejected request.
 pub(crate) type Rejection = (ErrorCode, String);
 
 /// Checks a topic name by Kafka's rules.
@@ -58,7 +59,7 @@ pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Re
 }
 
 impl State {
-    /// Creates a topic, or only validates the request.
+    /// Creates a topic. With `validate_only`, only validates the parameters.
     pub(crate) fn create_topic(&self, new: &NewTopic<'_>) -> Result<Arc<Topic>, Rejection> {
         check_topic_name(new.name)?;
         let config = config(&new.configs)?;
@@ -78,7 +79,7 @@ impl State {
         Ok(topic)
     }
 
-    /// Places the replicas: partition `p` is led by node `p` modulo the number of nodes.
+    /// Selects the replicas of a new topic. Partition `p` is led by node `p` modulo the number of nodes.
     fn place_replicas(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Rejection> {
         let nodes = self.node_count();
         let partitions = if new.partitions == -1 { self.options.default_partitions } else { new.partitions };
@@ -102,7 +103,7 @@ impl State {
         Ok(self.spread_replicas(partitions, replication))
     }
 
-    /// Returns the replicas of each partition, the leader first.
+    /// Returns the replicas of each partition on consecutive nodes, the leader first.
     pub(crate) fn spread_replicas(&self, partitions: usize, replication: usize) -> Vec<Vec<i32>> {
         let node = |index: usize| i32::try_from(index % self.node_count().max(1)).unwrap_or_default();
         (0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect()

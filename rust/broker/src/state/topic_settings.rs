@@ -1,4 +1,5 @@
-//! Topic settings as Kafka 4.3 defines them in LogConfig: their types and ranges, and the messages for other values.
+//! Topic configs of Kafka 4.3 (class LogConfig): their types, their valid ranges, and Kafka's messages for invalid
+//! values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,15 +8,15 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::topic_creation::Rejection;
 
-/// The type of a setting and the values that Kafka accepts.
+/// Type of a topic config, with the values that Kafka accepts.
 enum Kind {
     Boolean,
     Int(RangeInclusive<i32>),
     Long(RangeInclusive<i64>),
     Double(RangeInclusive<f64>),
-    /// One of some texts.
+    /// One of these strings.
     Text(&'static [&'static str]),
-    /// Some of some texts, with commas between them.
+    /// Comma-separated list of any of these strings.
     List(&'static [&'static str]),
     /// -1, or a level from 1 to 9.
     GzipLevel,
@@ -25,7 +26,7 @@ const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "prod
 const INT: RangeInclusive<i32> = 0..=i32::MAX;
 const LONG: RangeInclusive<i64> = 0..=i64::MAX;
 
-/// The broker acts on two of them and keeps the others.
+/// Topic configs. `max.message.bytes` and `message.timestamp.type` affect the broker, the others are only stored.
 const SETTINGS: [(&str, Kind); 28] = [
     ("cleanup.policy", Kind::List(&["compact", "delete"])),
     ("compression.gzip.level", Kind::GzipLevel),
@@ -57,10 +58,10 @@ const SETTINGS: [(&str, Kind); 28] = [
     ("unclean.leader.election.enable", Kind::Boolean),
 ];
 
-/// Checks one setting of a topic.
+/// Checks one topic config and returns its value without surrounding whitespace.
 ///
 /// # Errors
-/// INVALID_CONFIG with Kafka's message for an unknown name, no value, or one that Kafka rejects.
+/// Fails with INVALID_CONFIG and Kafka's message if the name is unknown, or if the value is missing or invalid.
 pub(crate) fn check<'a>(name: &str, value: Option<&'a str>) -> Result<&'a str, Rejection> {
     let invalid = |text: String| (ErrorCode::INVALID_CONFIG, text);
     let kind = SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, kind)| kind);
@@ -77,7 +78,7 @@ pub(crate) fn check<'a>(name: &str, value: Option<&'a str>) -> Result<&'a str, R
         Kind::List(texts) if value.is_empty() => one_of(texts.first().unwrap_or(&""), texts),
         Kind::List(texts) => match value.split(',').map(str::trim).find(|part| !texts.contains(part)) {
             None => Ok(()),
-            // The message names the part, not the list.
+            // Kafka's message names the invalid list element instead of the whole list.
             Some(part) => {
                 let why = one_of(part, texts).err().unwrap_or_default();
                 return Err(invalid(format!("Invalid value {part} for configuration {name}: {why}")));

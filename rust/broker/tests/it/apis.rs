@@ -1,4 +1,4 @@
-//! Control-plane APIs, in each of their versions.
+//! Control-plane APIs, each in all its versions.
 
 use crate::common::*;
 use samsarrow_broker::{Broker, BrokerOptions};
@@ -115,7 +115,7 @@ async fn list_offsets_in_every_version() {
         assert_eq!(response.topics[0].partitions[0].old_style_offsets, offsets);
     }
     for version in 1..=11 {
-        // Offsets are found by record timestamps, not batch timestamps.
+        // The lookup uses the timestamps of records, not those of batches.
         for (requested, offset, timestamp) in [
             (-1, 5, -1),
             (-2, 0, -1),

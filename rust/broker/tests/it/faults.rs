@@ -79,7 +79,7 @@ async fn moved_leader() {
     let mut old = Client::connect(&broker, 0).await;
     let mut new = Client::connect(&broker, 1).await;
     old.produce("t", 0, &batch(2)).await;
-    // A long poll at the old leader completes immediately.
+    // A long poll at the previous leader completes immediately.
     old.send(12, &FetchRequest { max_wait_ms: 15_000, ..fetch_request("t", &[(0, 2)]) }).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let began = Instant::now();

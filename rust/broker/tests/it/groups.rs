@@ -1,4 +1,4 @@
-//! The classic rebalance protocol: join, protocol selection, assignment, leave.
+//! The classic rebalance protocol: joining, protocol selection, assignment and leaving.
 
 use std::time::{Duration, Instant};
 
@@ -52,13 +52,13 @@ async fn second_member_joins_and_leader_leaves() {
     let ids: Vec<_> = leading.members.iter().map(|member| member.member_id.clone()).collect();
     assert_eq!(ids, [first.id.clone(), second.id.clone()]);
     assert!(following.members.is_empty());
-    // The follower sends SyncGroup first and waits.
+    // The follower sends SyncGroup before the leader and waits.
     second.send_sync(&[]).await;
     let (one, two) = (first.id.clone(), second.id.clone());
     assert_eq!(first.sync(&[(&one, "left"), (&two, "right")]).await, (NONE, "left".to_owned()));
     assert_eq!(second.synced().await.assignment, "right");
     assert_eq!(second.sync(&[]).await, (NONE, "right".to_owned()), "a question repeated");
-    // A follower that rejoins with the same protocols does not start a rebalance; a leader does.
+    // A follower that rejoins with unchanged protocols does not start a rebalance, but a leader does.
     assert_eq!(second.join().await.generation_id, 2);
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     first.leave().await;
@@ -77,7 +77,7 @@ async fn rejoining_leader_rebalances() {
     let mut member = Member::new(&broker).await;
     member.join_as_leader("one").await;
     assert_eq!(member.join().await.generation_id, 2);
-    // A repeated request gets the same response, since the first one may have been lost.
+    // A repeated request gets the same response, since the client may not have received the first one.
     let again = member.join().await;
     assert_eq!((again.generation_id, again.members.len()), (2, 1));
     assert_eq!(broker.group_state(GROUP), Some("CompletingRebalance"));
@@ -107,7 +107,7 @@ async fn protocol_is_selected_by_vote() {
     for member in &mut members[1..] {
         assert_eq!(member.joined().await.protocol_name.as_deref(), Some("b"));
     }
-    // A member with another protocol gets INCONSISTENT_GROUP_PROTOCOL.
+    // SyncGroup with another protocol than the selected one fails with INCONSISTENT_GROUP_PROTOCOL.
     let (code, _) = members[0].sync(&[]).await;
     assert_eq!(code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     broker.shutdown().await;
@@ -164,7 +164,7 @@ async fn sessions_expire_without_heartbeats() {
     assert!(began.elapsed() > silent.session);
     wait_until_state(&broker, "Empty").await;
     assert_eq!(silent.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
-    // A leader without heartbeats delays a new member only until its session ends.
+    // A leader that sends no heartbeats delays a new member only until the session of the leader expires.
     silent.id = String::new();
     silent.join_as_leader("all").await;
     alive.enter().await;
@@ -181,7 +181,7 @@ async fn pending_member_id_expires() {
     first.send_join().await;
     assert_eq!(first.joined().await.error_code, ErrorCode::MEMBER_ID_REQUIRED.code());
     second.join_as_leader("").await;
-    // A rebalance waits for the pending member id until it expires.
+    // A rebalance waits for a client that has a member id but has not joined, until the member id expires.
     second.enter().await;
     assert_eq!(second.joined().await.generation_id, 2);
     first.send_join().await;
@@ -237,13 +237,14 @@ async fn waiting_member_blocks_no_other_client() {
     let mut other = Client::connect(&broker, 0).await;
     assert_eq!(other.produce("t", 0, &batch(1)).await.error_code, 0);
     drop(waiting);
-    // The member counts until its session ends, since a lost connection looks like a slow one.
+    // The broker cannot distinguish a lost connection from a slow one, so the member stays in the group until its
+    // session expires.
     assert_eq!(first.join().await.members.len(), 2);
     let id = first.id.clone();
     assert_eq!(first.sync(&[(&id, "all")]).await.0, NONE);
     wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(first.join().await.members.len(), 1);
-    // The shutdown of a broker does not wait for pending JoinGroup requests.
+    // Pending JoinGroup requests do not delay the shutdown of the broker.
     let mut waiting = Member::new(&broker).await;
     waiting.enter().await;
     wait_until_state(&broker, "PreparingRebalance").await;

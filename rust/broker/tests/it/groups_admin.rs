@@ -53,7 +53,7 @@ async fn describe_groups_in_every_version() {
     broker.shutdown().await;
 }
 
-/// Returns names, types and states of the groups that all nodes list.
+/// Returns the names, types and states of the groups on all nodes.
 async fn list(broker: &Broker, version: i16, states: &[&str], types: &[&str]) -> Vec<(String, String, String)> {
     let mut listed = Vec::new();
     for node in 0..2 {
@@ -123,7 +123,7 @@ fn subscription(topic: &str) -> bytes::Bytes {
     ConsumerProtocolSubscription { topics: vec![topic.to_owned()], ..Default::default() }.to_bytes().unwrap()
 }
 
-/// Deletes an offset; returns the errors of the group and of the partition.
+/// Deletes an offset. Returns the error code of the group and that of the partition.
 async fn delete_offset(client: &mut Client, topic: &str, partition_index: i32) -> (i16, Option<i16>) {
     let partitions = vec![OffsetDeleteRequestPartition { partition_index, ..Default::default() }];
     let topic = OffsetDeleteRequestTopic { name: topic.to_owned(), partitions, ..Default::default() };
@@ -151,7 +151,7 @@ async fn offset_delete_rejects_subscribed_topics() {
     member.join_as_leader("").await;
     assert_eq!(delete_offset(&mut admin, "t", 0).await, (0, Some(0)));
     assert_eq!(broker.committed_offset(GROUP, "t", 0), None);
-    // Unparseable metadata may be a subscription to any topic.
+    // If the metadata cannot be parsed, the member may be subscribed to any topic.
     member.metadata = None;
     member.join_as_leader("").await;
     assert_eq!(delete_offset(&mut admin, "other", 0).await, (0, subscribed));

@@ -16,7 +16,7 @@ use samsarrow_wire::messages::{
 
 const NONE: ErrorCode = ErrorCode::NONE;
 
-/// A KIP-848 member on the client side.
+/// A KIP-848 member, on the client side.
 struct Consumer {
     client: Client,
     version: i16,
@@ -62,7 +62,7 @@ impl Consumer {
         }
     }
 
-    /// Returns a heartbeat with only the required fields.
+    /// Returns a heartbeat request that contains only the required fields.
     fn brief(&self) -> ConsumerGroupHeartbeatRequest {
         ConsumerGroupHeartbeatRequest {
             group_id: GROUP.to_owned(),
@@ -82,7 +82,7 @@ impl Consumer {
         response
     }
 
-    /// Joins; returns the assigned partitions of `t`.
+    /// Joins the group and returns the assigned partitions of topic `t`.
     async fn join(&mut self) -> Vec<i32> {
         let response = self.send(&self.full()).await;
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
@@ -94,14 +94,14 @@ impl Consumer {
         Some(self.owned.iter().flat_map(|topic| topic.partitions.clone()).collect())
     }
 
-    /// Sends a heartbeat without changes; returns the assigned partitions if they have changed.
+    /// Sends a heartbeat without changes. Returns the assigned partitions if the response contains an assignment.
     async fn heartbeat(&mut self) -> Option<Vec<i32>> {
         let response = self.send(&self.brief()).await;
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         self.take(response)
     }
 
-    /// Reports the owned partitions.
+    /// Sends a heartbeat with the owned partitions, which confirms a revocation.
     async fn acknowledge(&mut self) -> Option<Vec<i32>> {
         let request = ConsumerGroupHeartbeatRequest { topic_partitions: Some(self.owned.clone()), ..self.brief() };
         let response = self.send(&request).await;
@@ -150,7 +150,7 @@ async fn single_member_joins_and_leaves() {
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(first.heartbeat().await, None, "no news");
     assert_eq!(first.join().await, [0, 1], "who says everything is told everything");
-    // A new topic is not subscribed yet; subscribing to it bumps the epoch.
+    // A new topic does not change the group before a member subscribes to it, which bumps the epoch.
     broker.create_topic("u", 1).unwrap();
     assert_eq!(first.heartbeat().await, None);
     first.topics = vec!["t", "u"];
@@ -174,7 +174,7 @@ async fn partition_is_revoked_before_reassignment() {
     assert_eq!(one.heartbeat().await, Some(vec![0]));
     assert_eq!(one.epoch, 1, "it stays at its epoch until it has given up");
     assert_eq!(two.heartbeat().await, None);
-    // The member reports that it still owns both partitions.
+    // The member does not confirm the revocation: it reports that it still owns both partitions.
     let revoked = std::mem::replace(&mut one.owned, held);
     assert_eq!(one.acknowledge().await, None);
     assert_eq!(two.heartbeat().await, None);
@@ -195,7 +195,7 @@ async fn partition_is_revoked_before_reassignment() {
     assert_eq!(description.assignment, description.target_assignment);
     assert_eq!(description.assignment.topic_partitions[0].topic_name, "t");
     assert_eq!(description.assignment.topic_partitions[0].partitions, [1]);
-    // The remaining member takes over the partitions of the one that left.
+    // The remaining member gets the partitions of the member that left.
     assert_eq!(one.leave(-1).await, NONE);
     assert_eq!(two.heartbeat().await, Some(vec![0, 1]));
     broker.shutdown().await;
@@ -207,7 +207,7 @@ async fn heartbeat_checks_epochs() {
     let mut one = Consumer::new(&broker, "one").await;
     one.join().await;
     one.topics = vec![];
-    // The response to this heartbeat counts as lost.
+    // The test ignores this response, as if it had been lost.
     let again = one.full();
     one.send(&again).await;
     assert_eq!(one.epoch, 1, "it has to give up first");
@@ -292,7 +292,7 @@ async fn static_member_returns_to_its_assignment() {
     assert_eq!((back.epoch, two.heartbeat().await), (2, None), "the group has not moved");
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(one.code(&one.brief()).await, ErrorCode::FENCED_INSTANCE_ID);
-    // A static member that does not return is removed when its session ends.
+    // A static member that does not join again is removed when its session expires.
     assert_eq!(back.leave(-2).await, NONE);
     let began = std::time::Instant::now();
     while two.heartbeat().await != Some(vec![0, 1]) {
@@ -328,7 +328,7 @@ async fn member_is_fenced_after_revocation_timeout() {
     stubborn.join().await;
     heir.join().await;
     let began = std::time::Instant::now();
-    // The member learns that it has to revoke a partition, and does not confirm it.
+    // The member receives an assignment without one of its partitions, but does not confirm the revocation.
     assert_eq!(stubborn.heartbeat().await, Some(vec![0]));
     while heir.heartbeat().await != Some(vec![0, 1]) {
         assert!(began.elapsed() < TIMEOUT);
@@ -349,7 +349,7 @@ async fn pattern_matches_whole_names_and_new_topics() {
     }
     assert_eq!(one.heartbeat().await.map(|partitions| partitions.len()), Some(6));
     assert_eq!(describe(&broker).await.members[0].subscribed_topic_regex.as_deref(), Some("x-[0-9]+|y"));
-    // A null pattern leaves the current one unchanged, an empty one removes it.
+    // A null pattern leaves the current pattern unchanged, and an empty pattern removes it.
     one.pattern = Some("");
     let response = one.send(&one.full()).await;
     assert!(response.assignment.unwrap().topic_partitions.is_empty());

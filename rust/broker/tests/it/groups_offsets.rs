@@ -1,4 +1,4 @@
-//! Commits by members, retention of offsets, and moves of the coordinator.
+//! Commits of members, retention of committed offsets, and moves of the coordinator.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ async fn commit_requires_membership() {
     member.generation = 7;
     assert_eq!(member.commit(3).await, ErrorCode::ILLEGAL_GENERATION);
     member.generation = 1;
-    // Commits of the last generation are accepted during a rebalance.
+    // During a rebalance, members of the previous generation may still commit.
     let mut second = Member::new(&broker).await;
     second.enter().await;
     wait_until_state(&broker, "PreparingRebalance").await;
@@ -82,7 +82,7 @@ async fn offsets_of_empty_group_expire() {
     until_forgotten(&broker).await;
     assert!(began.elapsed() >= retention);
     assert_eq!(broker.group_state(GROUP), None, "nothing is left of it");
-    // Retention of a group that only commits starts with its last commit.
+    // If a group has no members but only commits, the retention starts with the last commit.
     let mut alone = Member::new(&broker).await;
     assert_eq!(alone.commit(1).await, NONE);
     tokio::time::sleep(retention / 2).await;
@@ -131,13 +131,13 @@ async fn moved_coordinator_keeps_generation_and_offsets() {
     member.client = Client::connect(&broker, (1 - old).try_into().unwrap()).await;
     assert_eq!(member.heartbeat().await, NONE, "the generation goes on");
     assert_eq!(member.commit(2).await, NONE);
-    // An unfinished rebalance is dropped, and a member that waits in it gets NOT_COORDINATOR.
+    // The unfinished rebalance is dropped, and the member that waits for it gets NOT_COORDINATOR.
     let mut second = Member::new(&broker).await;
     second.enter().await;
     wait_until_state(&broker, "PreparingRebalance").await;
     broker.stop_node(1 - old).await.unwrap();
     if let Some(frame) = second.client.frame().await {
-        // The response may arrive before the connection is closed.
+        // The member receives the response only if it arrives before the connection is closed.
         let (_, response) = frame::decode_response::<JoinGroupRequest>(9, frame).unwrap();
         assert_eq!(response.error_code, ErrorCode::NOT_COORDINATOR.code());
     }

@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 const NONE: ErrorCode = ErrorCode::NONE;
 
-/// Joins two static members; `one` leads.
+/// Creates two static members that have joined. Member `one` is the leader.
 async fn pair(broker: &Broker) -> (Member, Member) {
     let mut one = Member::named(broker, "one").await;
     let mut two = Member::named(broker, "two").await;
@@ -36,7 +36,7 @@ async fn returning_follower_keeps_assignment() {
     assert!(response.members.is_empty());
     assert_eq!(back.sync(&[]).await, (NONE, "right".to_owned()));
     assert_eq!(one.heartbeat().await, NONE, "nobody else notices");
-    // The replaced member is fenced on every request.
+    // All requests of the replaced member id are fenced.
     assert_eq!(two.heartbeat().await, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.sync(&[]).await.0, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.commit(1).await, ErrorCode::FENCED_INSTANCE_ID);
@@ -50,7 +50,8 @@ async fn returning_follower_keeps_assignment() {
 async fn returning_leader_skips_assignment() {
     let broker = broker_with(1, short_sessions()).await;
     let (one, mut two) = pair(&broker).await;
-    // Before version 9 the response names the leader's old id as leader, so that it does not assign.
+    // Before version 9 the response contains the old member id of the leader, so that the client considers itself a
+    // follower and does not assign.
     let mut back = Member { version: 8, ..Member::named(&broker, "one").await };
     let response = back.join().await;
     assert_eq!((&response.leader, response.members.len()), (&one.id, 0));
@@ -60,7 +61,7 @@ async fn returning_leader_skips_assignment() {
     assert_eq!((&response.leader, response.members.len(), response.skip_assignment), (&again.id, 2, true));
     assert_eq!(again.sync(&[]).await, (NONE, "left".to_owned()));
     assert_eq!(two.heartbeat().await, NONE);
-    // A leader that rejoins under its current id assigns again.
+    // A leader that rejoins with its current member id assigns again.
     again.send_join().await;
     wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(two.heartbeat().await, ErrorCode::REBALANCE_IN_PROGRESS);
@@ -105,12 +106,12 @@ async fn late_static_member_stays_until_sync_timeout() {
     let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
     late.join_as_leader("all").await;
     let mut other = Member { rebalance, ..Member::new(&broker).await };
-    // The rebalance completes without the static member, which stays in the group.
+    // The rebalance completes although the static member has not joined, and the member stays in the group.
     let response = other.join().await;
     assert_eq!((response.members.len(), &response.leader), (2, &other.id));
     let id = other.id.clone();
     assert_eq!(other.sync(&[(&id, "mine")]).await.0, NONE);
-    // The member does not send SyncGroup either.
+    // The static member does not send SyncGroup either, so it is removed.
     wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(other.join().await.members.len(), 1);
     assert_eq!(late.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);

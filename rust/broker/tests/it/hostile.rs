@@ -1,4 +1,4 @@
-//! Malformed and malicious requests: each affects only its own connection.
+//! Malformed and malicious requests, which affect only their own connection.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ async fn invalid_frames_close_the_connection() {
     closes_after(&broker, b"GET / HTTP/1.1\r\n\r\n").await;
     closes_after(&broker, &[0, 0, 0, 0]).await;
     closes_after(&broker, &[0, 0, 0, 1, 9]).await;
-    // An unknown API, an unsupported one, and unsupported versions.
+    // The pairs are an unknown API, an unsupported API, two unsupported versions, and a negative API key.
     for (api, version) in [(1000_i16, 0_i16), (50, 0), (3, 99), (1, 3), (-1, -1)] {
         let mut request = vec![0, 0, 0, 10];
         request.extend(api.to_be_bytes());
@@ -77,8 +77,8 @@ async fn truncated_and_mutated_requests() {
             for bit in 0..8 {
                 let mut changed = request.to_vec();
                 changed[at] ^= 1 << bit;
-                // The mutated request gets a response or the connection closes; the second request makes this visible
-                // for acks=0 and long polls.
+                // The broker either responds to the mutated request or closes the connection. For acks=0 and long
+                // polls, only the response to the second request shows that the broker has handled the first one.
                 changed.extend(frame::encode_request(&ApiVersionsRequest::default(), 0, 2, None).unwrap());
                 client.stream.write_all(&changed).await.unwrap();
                 client.stream.shutdown().await.unwrap();
@@ -95,7 +95,7 @@ async fn truncated_and_mutated_requests() {
 async fn unknown_api_versions_version_is_answered_in_v0() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    // Version 99 with a flexible header.
+    // ApiVersions request of version 99 with a flexible header.
     client.stream.write_all(&[0, 0, 0, 11, 0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0]).await.unwrap();
     let frame = client.frame().await.unwrap();
     let (correlation_id, response) = frame::decode_response::<ApiVersionsRequest>(0, frame).unwrap();

@@ -1,4 +1,4 @@
-//! SASL logins: order of requests, failures and session expiry.
+//! SASL logins: order of requests, failures, re-authentication and session expiry.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ async fn request_before_login_closes() {
     client.call(3, &versions()).await;
     client.send(3, &versions()).await;
     assert!(client.is_closed().await, "the second ApiVersions");
-    // During a login other requests are rejected with ILLEGAL_SASL_STATE.
+    // During a login, other requests are rejected with ILLEGAL_SASL_STATE.
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "PLAIN").await;
     let response = client.call(1, &SaslHandshakeRequest { mechanism: "PLAIN".to_owned(), ..Default::default() }).await;
@@ -198,13 +198,13 @@ async fn session_expires_without_reauthentication() {
         tokio::time::sleep(Duration::from_millis(1250)).await;
         assert_eq!(log_in(&mut again).await.session_lifetime_ms, 2500);
         is_served(&mut again).await;
-        // An immediate re-authentication is rejected, and the session continues.
+        // Another re-authentication right after the previous one is rejected, but the session stays valid.
         assert_eq!(handshake(&mut again, 1, "PLAIN").await.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
         is_served(&mut again).await;
     }
     silent.send(9, &MetadataRequest::default()).await;
     assert!(silent.is_closed().await, "its session has ended");
-    // An expired session may still re-authenticate if no request came in between.
+    // A client may still re-authenticate after its session has expired, if it has not sent another request since.
     tokio::time::sleep(Duration::from_millis(2600)).await;
     assert_eq!(log_in(&mut again).await.error_code, 0);
     is_served(&mut again).await;
@@ -238,7 +238,7 @@ async fn oauth_token_limits_session_lifetime() {
     let broker = start(SecurityOptions { session_lifetime: Some(Duration::from_secs(3600)), ..secured() }).await;
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "OAUTHBEARER").await;
-    // {"alg":"none"} and {"sub":"carol","exp":4102444800}, the year 2100.
+    // JWT with header {"alg":"none"} and claims {"sub":"carol","exp":4102444800}; it expires in the year 2100.
     let good = b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYXJvbCIsImV4cCI6NDEwMjQ0NDgwMH0.\x01\x01";
     let response = authenticate(&mut client, 2, good).await;
     assert_eq!((response.error_code, response.session_lifetime_ms), (0, 3_600_000));

@@ -25,10 +25,11 @@ fn commit(group: &str, topic: &str, id: Uuid, partition: i32, offset: i64, metad
     OffsetCommitRequest { group_id: group.to_owned(), topics: vec![topic], ..Default::default() }
 }
 
-/// Error of the group, error of the partition, offset and metadata.
+/// Error code of the group, error code of the partition, offset and metadata of an OffsetFetch response.
 type Known = (i16, i16, i64, String);
 
-/// Fetches an offset, or all for `None`; returns the first partition of the response.
+/// Fetches the offset of one partition, or all offsets if `topic` is `None`. Returns the first partition of the
+/// response.
 async fn fetch(client: &mut Client, version: i16, group: &str, topic: Option<(&str, Uuid, i32)>) -> Known {
     let mut request = OffsetFetchRequest::default();
     if version >= 8 {

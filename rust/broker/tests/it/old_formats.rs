@@ -1,4 +1,4 @@
-//! Produce v0 to v2 and Fetch v0 to v3: messages of the formats before record batches, stored and returned unchanged.
+//! Produce v0 to v2 and Fetch v0 to v3. Messages of format v0 and v1 are stored and returned unchanged.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use samsarrow_wire::messages::{CreateTopicsRequest, ListOffsetsRequest};
 
 const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
 
-/// Encodes messages as a client sends them, with offsets from 0 on.
+/// Encodes messages like a client, with offsets from 0 on.
 fn messages(magic: i8, codec: Codec, values: &[&str]) -> Bytes {
     let options = LegacyOptions { magic, max_bytes: usize::MAX, ..LegacyOptions::default() };
     let mut builder = LegacyBuilder::new(options).unwrap();
@@ -26,7 +26,7 @@ fn messages(magic: i8, codec: Codec, values: &[&str]) -> Bytes {
     builder.finish(&mut Compressor::new(codec, None).unwrap()).unwrap().into()
 }
 
-/// Returns offset, timestamp and value of every record; verifies the checksums.
+/// Verifies the checksums, and returns the offset, timestamp and value of every record.
 fn rows(data: &Bytes) -> Vec<(i64, i64, String)> {
     let mut rows = Vec::new();
     for batch in batches(data.clone()) {
@@ -86,7 +86,7 @@ async fn old_formats_round_trip() {
                 assert_eq!(produce(&mut client, version, &sent).await, (0, base));
                 let time = |i| if magic == 0 { -1 } else { 100 + i };
                 expected.extend((0..).zip(["a", "b", "c"]).map(|(i, v)| (base + i, time(i), v.to_owned())));
-                // Relative offsets need no rewrite: only the offset of the wrapper changes.
+                // The inner offsets of a v1 wrapper are relative, so only the offset of the wrapper changes.
                 let stored = fetch(&mut client, 4, base, 1 << 20).await;
                 assert_eq!(stored[16], u8::try_from(magic).unwrap());
                 if magic == 1 && codec != Codec::None {
@@ -107,7 +107,8 @@ async fn old_formats_round_trip() {
     broker.shutdown().await;
 }
 
-/// Before KIP-74 all limits are hard; since then the first batch is whole, and no other is cut.
+/// Before KIP-74 all limits are hard, and the last batch may be truncated. Since KIP-74 the first batch is returned in
+/// full, and no batch is truncated.
 #[tokio::test]
 async fn old_fetch_versions_cut_to_the_byte() {
     let broker = broker(1, &[("t", 1)]).await;
@@ -130,7 +131,7 @@ async fn old_fetch_versions_cut_to_the_byte() {
     broker.shutdown().await;
 }
 
-/// Inner offsets that are not consecutive are rewritten: old versions of librdkafka set all of them to 0.
+/// Inner offsets are rewritten if they are not consecutive. Old versions of librdkafka set all inner offsets to 0.
 #[tokio::test]
 async fn wrappers_with_odd_inner_offsets_are_rebuilt() {
     let broker = broker(1, &[("t", 1)]).await;
@@ -154,7 +155,7 @@ async fn wrappers_with_odd_inner_offsets_are_rebuilt() {
     broker.shutdown().await;
 }
 
-/// Builds a gzip wrapper message around any bytes.
+/// Builds a gzip wrapper message whose decompressed value is `inner`, which need not be valid.
 fn wrap(magic: i8, offset: i64, inner: &[u8]) -> Bytes {
     let mut value = Vec::new();
     Compressor::new(Codec::Gzip, None).unwrap().compress(inner, &mut value).unwrap();
@@ -170,7 +171,7 @@ fn wrap(magic: i8, offset: i64, inner: &[u8]) -> Bytes {
     out.into()
 }
 
-/// Replaces one byte of a message and corrects its checksum.
+/// Replaces one byte of a message and updates the checksum.
 fn patched(data: &Bytes, at: usize, byte: u8) -> Bytes {
     let mut data = data.to_vec();
     data[at] = byte;
@@ -257,7 +258,8 @@ async fn timestamps_in_old_formats() {
 async fn load_keeps_data_unchanged() {
     let broker = broker(1, &[("t", 1), ("damaged", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    // Gaps between and before batches, mixed formats, and a truncated message at the end.
+    // The data has gaps before the first batch and between batches, several formats, and a truncated message at the
+    // end.
     let mut first = messages(1, Codec::Gzip, &["a", "b"]).to_vec();
     first[..8].copy_from_slice(&11_i64.to_be_bytes());
     let mut second = batch_of(&[1, 2, 3], 3, NO_PRODUCER).to_vec();

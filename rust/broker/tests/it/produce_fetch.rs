@@ -1,4 +1,4 @@
-//! Produce and Fetch, in each of their versions and within their limits.
+//! Produce and Fetch: all versions, and the limits of requests.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ async fn acks_0_has_no_response_and_errors_close() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     client.send(9, &produce_request("t", 0, &batch(2), 0)).await;
-    // The next response belongs to the next request.
+    // A request with acks=0 gets no response, so the next response belongs to the next request.
     assert_eq!(client.produce("t", 0, &batch(1)).await.base_offset, 2);
     client.send(9, &produce_request("none", 0, &batch(2), 0)).await;
     assert!(client.is_closed().await);
@@ -135,7 +135,7 @@ async fn fetch_limits() {
         }
         request
     };
-    // KIP-74: the first batch is returned whatever the limits are; the others respect them.
+    // KIP-74: the first batch is returned even if it exceeds the limits, further batches only within the limits.
     assert_eq!(bytes(&client.call(12, &request_with(1, 1)).await), [0, size, 0]);
     assert_eq!(bytes(&client.call(12, &request_with(usize::try_from(i32::MAX).unwrap(), 1)).await), [0, size, 0]);
     assert_eq!(bytes(&client.call(12, &request_with(10 * size, size)).await), [0, size, size]);
@@ -196,7 +196,7 @@ async fn long_poll_waits_and_wakes() {
     assert!(began.elapsed() >= Duration::from_millis(200), "nothing came: it waits to the end");
     assert_eq!(response.responses[0].partitions[1].high_watermark, 0);
 
-    // An append wakes the long poll, but one that is too small does not complete it.
+    // An append that is smaller than `min_bytes` wakes the long poll but does not complete it.
     let small = batch(1);
     let enough = i32::try_from(2 * small.len()).unwrap();
     reader.send(12, &wait(15_000, enough)).await;
@@ -210,7 +210,7 @@ async fn long_poll_waits_and_wakes() {
     let bytes = |at: usize| response.responses[0].partitions[at].records.as_ref().unwrap().len();
     assert_eq!((bytes(0), bytes(1)), (small.len(), small.len()));
 
-    // Deletion of the topic completes the long poll.
+    // Deleting the topic completes the long poll.
     let waiting = |offsets: [i64; 2]| {
         let request = fetch_request("t", &[(0, offsets[0]), (1, offsets[1])]);
         FetchRequest { max_wait_ms: 15_000, ..request }
@@ -259,7 +259,7 @@ async fn log_append_time_is_stamped_by_the_broker() {
     assert_eq!(records[22] & 8, 8);
     let max_timestamp = i64::from_be_bytes(records[35..43].try_into().unwrap());
     assert_eq!(max_timestamp, response.log_append_time_ms);
-    // All records have the append time.
+    // With LogAppendTime all records have the append time.
     for (requested, offset) in [(7, 0), (max_timestamp, 0), (max_timestamp + 1, -1), (-3, 0)] {
         let partition = ListOffsetsPartition { timestamp: requested, ..Default::default() };
         let topic = ListOffsetsTopic { name: "stamped".to_owned(), partitions: vec![partition], ..Default::default() };
@@ -269,7 +269,7 @@ async fn log_append_time_is_stamped_by_the_broker() {
     broker.shutdown().await;
 }
 
-/// Produces a batch with a sequence; returns error code and base offset.
+/// Produces a batch with a given base sequence. Returns the error code and the base offset.
 async fn sequence(client: &mut Client, producer_id: i64, epoch: i16, sequence: i32, records: usize) -> (i16, i64) {
     let batch = batch_of(&vec![0; records], 3, ProducerFields { producer_id, epoch, sequence });
     let response = client.produce("t", 0, &batch).await;
@@ -284,7 +284,8 @@ async fn idempotent_producers_are_checked_by_sequence() {
     for round in 0..6 {
         assert_eq!(sequence(&mut client, 7, 0, round * 2, 2).await, (0, i64::from(round) * 2));
     }
-    // The last five batches are recognized as duplicates, with their base offsets; an older one is not.
+    // Retries of the last five batches are recognized as duplicates and get the original base offset. Older batches are
+    // not recognized.
     for round in 1..6 {
         assert_eq!(sequence(&mut client, 7, 0, round * 2, 2).await, (0, i64::from(round) * 2));
     }
@@ -292,11 +293,11 @@ async fn idempotent_producers_are_checked_by_sequence() {
     assert_eq!(sequence(&mut client, 7, 0, 13, 1).await, gap);
     assert_eq!(sequence(&mut client, 7, 0, 10, 1).await, gap, "the same first sequence, another last one");
     assert_eq!(broker.end_offset("t", 0), Some(12), "repeats were not appended");
-    // A new epoch starts at sequence 0 and fences the old one.
+    // A new epoch starts at sequence 0 and fences the previous epoch.
     assert_eq!(sequence(&mut client, 7, 1, 12, 1).await, gap);
     assert_eq!(sequence(&mut client, 7, 1, 0, 1).await, (0, 12));
     assert_eq!(sequence(&mut client, 7, 0, 12, 1).await, (ErrorCode::INVALID_PRODUCER_EPOCH.code(), -1));
-    // An unknown producer may start at any sequence; sequences wrap from the maximum to 0, also within a batch.
+    // An unknown producer may start at any sequence. Sequences wrap from the maximum to 0, also within a batch.
     assert_eq!(sequence(&mut client, 8, 0, i32::MAX - 1, 1).await, (0, 13));
     assert_eq!(sequence(&mut client, 8, 0, i32::MAX, 2).await, (0, 14));
     assert_eq!(sequence(&mut client, 8, 0, i32::MAX, 2).await, (0, 14));

@@ -1,4 +1,4 @@
-//! TLS: the broker's CA, client certificates, and clients without TLS.
+//! TLS: the CA of the broker, client certificates, and clients without TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn config(
     })
 }
 
-/// Sends ApiVersions over a new TLS connection.
+/// Sends an ApiVersions request over a new TLS connection.
 async fn request_versions(broker: &Broker, host: &'static str, config: &Arc<ClientConfig>) -> io::Result<()> {
     let exchange = async {
         let stream = TcpStream::connect(address(broker, 0)).await?;

@@ -1,4 +1,4 @@
-//! Transactions by raw requests: isolation levels, ends, timeouts and fencing.
+//! Transactions with raw requests: isolation levels, EndTxn, timeouts and fencing.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, CreateTopicsRequest, 
 use tokio::time::{sleep, timeout};
 
 const MINUTE: i32 = 60_000;
-/// Produce versions that require added partitions, and that add them implicitly.
+/// Last Produce version that requires AddPartitionsToTxn, and first version that adds partitions implicitly.
 const OLD: i16 = 11;
 const NEW: i16 = 12;
 
@@ -22,7 +22,7 @@ async fn started(brokers: usize, transactions: TransactionOptions) -> Broker {
     Broker::start(BrokerOptions { brokers, topics, transactions, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// Returns offset and error of partition 0 of a group.
+/// Returns the committed offset and the error code of partition 0 for a group.
 async fn committed(client: &mut Client, group: &str, require_stable: bool) -> (i64, ErrorCode) {
     let topic = OffsetFetchRequestTopics { name: TOPIC.to_owned(), partition_indexes: vec![0], ..Default::default() };
     let group_request =
@@ -48,10 +48,10 @@ async fn read_committed_follows_transaction_ends() {
     assert_eq!(end_offsets(&mut reader, 0).await, (6, 0));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((data.high_watermark, data.last_stable_offset, shape(&data).len()), (6, 0, 0));
-    // Unstable records are visible with `read_uncommitted`.
+    // `read_uncommitted` also returns the records of open transactions.
     assert_eq!(shape(&reader.fetch(TOPIC, 0, 0).await), [(0, false), (2, false), (5, false)]);
     assert_eq!(a.end(4, true).await, Ok(()));
-    // The other transaction is still open.
+    // The transaction of the other producer is still open.
     assert_eq!(end_offsets(&mut reader, 0).await, (7, 2));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((shape(&data), aborted(&data)), (vec![(0, false)], vec![]));
@@ -62,9 +62,9 @@ async fn read_committed_follows_transaction_ends() {
     assert_eq!(aborted(&data), [(b.producer.0, 2)]);
     let plain = reader.fetch(TOPIC, 0, 0).await;
     assert_eq!((plain.aborted_transactions, plain.last_stable_offset), (None, 8));
-    // Partition 1 was added but not written to: it has only the marker.
+    // Partition 1 was added to the transaction but has no records, so it contains only the marker.
     assert_eq!(shape(&fetch_committed(&mut reader, 1, 0, 0).await), [(0, true)]);
-    // The end has bumped the epoch, so the next transaction starts at sequence 0.
+    // EndTxn has bumped the epoch, so the next transaction starts at sequence 0.
     assert_eq!(b.producer.1, 1);
     assert_eq!(b.send(NEW, 0, 3, 1).await, Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(b.send(NEW, 0, 0, 1).await, Ok(8));
@@ -104,7 +104,7 @@ async fn offsets_are_pending_until_transaction_ends() {
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(a.end(4, true).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (5, ErrorCode::NONE));
-    // From version 5 on the group is added implicitly; an abort drops the pending offset.
+    // From version 5 on, the group is added to the transaction implicitly. An abort drops the pending offset.
     assert_eq!(a.commit_offset(5, no_member, 0, 9).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(committed(&mut reader, "g", false).await, (5, ErrorCode::NONE));
@@ -222,10 +222,10 @@ async fn loaded_and_truncated_logs_rebuild_transactions() {
     assert_eq!(broker.last_stable_offset(TOPIC, 1), Some(3));
     let data = fetch_committed(&mut reader, 1, 0, 0).await;
     assert_eq!((shape(&data), aborted(&data)), (vec![(0, false), (2, true)], vec![(a.producer.0, 0)]));
-    // Without its marker the transaction is open again.
+    // If the truncation removes the marker of a transaction, the transaction is open again.
     broker.truncate(TOPIC, 0, 2).unwrap();
     assert_eq!((broker.end_offset(TOPIC, 0), broker.last_stable_offset(TOPIC, 0)), (Some(2), Some(0)));
-    // The transaction after it was truncated entirely, so its sequence starts at 0 again.
+    // The truncation has removed the later transaction completely, so the producer's next sequence is 0 again.
     assert_eq!(a.send(NEW, 0, 0, 1).await, Ok(2));
     broker.shutdown().await;
 }
@@ -269,7 +269,7 @@ async fn faults_in_transactions() {
     assert_eq!(a.end(5, true).await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     assert_eq!(a.commit_offset(5, ("g", -1, ""), 0, 1).await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     assert_eq!(a.add_group("g").await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
-    // The response is lost, and the request repeated.
+    // The response to EndTxn is lost, and the producer repeats the request.
     broker.fail_next(ApiKey::EndTxn, Fault::DropAfter, 1);
     let mut again = Writer { client: Client::connect(&broker, 0).await, id: a.id.clone(), producer: a.producer };
     let lost = tokio::spawn(async move { a.end(5, true).await });

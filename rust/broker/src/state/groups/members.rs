@@ -1,4 +1,4 @@
-//! Members of a group, of either protocol.
+//! Members of a group, for the classic and the consumer protocol.
 
 use tokio::time::Instant;
 
@@ -7,10 +7,11 @@ use super::consumer::Consumers;
 use super::offsets::Retained;
 use crate::options::GroupOptions;
 
-/// Members of a group, by protocol.
+/// Members of a group, by group protocol.
 #[derive(Debug)]
 pub(crate) enum Members {
-    /// Also used for a group that only commits offsets, without members and protocol type.
+    /// A classic group, or a group without members whose offsets are committed by consumers outside of the group
+    /// protocol.
     Classic(Box<Classic>),
     Consumer(Consumers),
 }
@@ -61,7 +62,7 @@ impl Members {
         }
     }
 
-    /// Returns the time since when the group has neither members nor pending members.
+    /// Returns the time since which the group has had neither members nor pending members; `None` if it has any.
     pub(super) fn unused_since(&self) -> Option<Instant> {
         match self {
             Members::Classic(classic) => classic.is_unused().then(|| classic.since()),
@@ -69,7 +70,7 @@ impl Members {
         }
     }
 
-    /// Returns true if members may be subscribed to a topic.
+    /// Returns true if the members are subscribed to a topic, or if their subscriptions are unknown.
     pub(super) fn reads(&self, topic: &str) -> bool {
         match self {
             Members::Classic(classic) => classic.reads(topic),
@@ -77,7 +78,8 @@ impl Members {
         }
     }
 
-    /// Returns the start of the retention of offsets; `None` while they do not expire.
+    /// Returns the time at which the retention of committed offsets starts, or `None` if the offsets do not expire at
+    /// present.
     pub(super) fn retained(&self) -> Option<Retained> {
         match self {
             Members::Classic(classic) if classic.protocol_type().is_some() => {

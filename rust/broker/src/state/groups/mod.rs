@@ -26,12 +26,12 @@ pub(crate) use members::Members;
 use offsets::{Committed, Offsets};
 use transactional::Pending;
 
-/// Upper bound of all timeouts, to prevent an overflow of `Instant`.
+/// Maximum of all timeouts, which prevents an overflow of `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// Offsets are swept at a tenth of the retention, within these bounds.
+/// Bounds of the interval at which expired offsets are removed, a tenth of the retention.
 const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
-/// First version with a dedicated error for an unknown group.
+/// First OffsetCommit version with a separate error for an unknown group.
 const FIRST_COMMIT_WITH_GROUP_ERROR: i16 = 9;
 
 /// A consumer group: members, committed offsets and pending transactional offsets.
@@ -48,7 +48,7 @@ impl Group {
         Group { members, offsets: Offsets::default(), pending: Pending::default() }
     }
 
-    /// Drops expired offsets; returns true if the group has to be kept.
+    /// Removes expired offsets. Returns true if the group is still in use.
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
         let Some(from) = self.members.retained() else { return true };
         self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
@@ -93,7 +93,7 @@ impl Groups {
         self.by_id.entry(group.to_owned()).or_insert_with(|| Group::new(now))
     }
 
-    /// Returns the members of a classic group; other groups are reported as UNKNOWN_MEMBER_ID.
+    /// Returns the members of a classic group. Fails with UNKNOWN_MEMBER_ID for other groups.
     fn classic_of(&mut self, group: &str) -> Result<&mut Classic, ErrorCode> {
         match self.by_id.get_mut(group).map(|group| &mut group.members) {
             Some(Members::Classic(classic)) => Ok(classic),
@@ -142,7 +142,7 @@ impl Groups {
         self.classic_of(&request.group_id)?.heartbeat(now, request)
     }
 
-    /// Removes members; returns one result for each.
+    /// Removes members from a group. Returns one result per member.
     pub(crate) fn leave(
         &mut self,
         now: Instant,
@@ -179,7 +179,8 @@ impl Groups {
         }
     }
 
-    /// Checks that the sender may commit for the group; offsets are then committed one by one.
+    /// Checks that the sender may commit offsets of the group. Must be called before [`Groups::commit`], which commits
+    /// a single offset.
     pub(crate) fn check_commit(
         &mut self,
         now: Instant,
@@ -201,7 +202,7 @@ impl Groups {
         }
     }
 
-    /// Commits an offset. `keep` is the retention requested by the commit itself.
+    /// Commits an offset without further checks. `keep` is the retention that the request specifies, if any.
     pub(crate) fn commit(
         &mut self,
         group: &str,
@@ -223,7 +224,7 @@ impl Groups {
         self.by_id.get(group).map(|group| group.offsets.all()).unwrap_or_default()
     }
 
-    /// Drops the offsets of a deleted topic.
+    /// Removes the committed offsets of a deleted topic.
     pub(crate) fn forget_topic(&mut self, id: [u8; 16]) {
         for group in self.by_id.values_mut() {
             group.offsets.forget_topic(id);
@@ -249,7 +250,7 @@ impl Groups {
         self.by_id.iter().map(|(id, group)| (id.as_str(), &group.members))
     }
 
-    /// Deletes a group without members, and its offsets.
+    /// Deletes a group and its offsets. Fails if the group has members.
     pub(crate) fn delete(&mut self, group: &str) -> Result<(), ErrorCode> {
         if !self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?.is_empty() {
             return Err(ErrorCode::NON_EMPTY_GROUP);
@@ -258,7 +259,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Checks that single offsets of the group may be deleted.
+    /// Checks that offsets of the group may be deleted. Subscriptions to their topics are checked separately.
     pub(crate) fn check_offset_delete(&self, group: &str) -> Result<(), ErrorCode> {
         match self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
             Members::Classic(classic) => classic.check_offset_delete(),
@@ -266,7 +267,7 @@ impl Groups {
         }
     }
 
-    /// Deletes an offset; succeeds if none is committed.
+    /// Deletes the committed offset of a partition, if any. Fails if the group is subscribed to the topic.
     pub(crate) fn delete_offset(&mut self, group: &str, topic: &Arc<str>, partition: i32) -> Result<(), ErrorCode> {
         let group = self.by_id.get_mut(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         if group.members.reads(topic) {
@@ -283,7 +284,7 @@ impl Groups {
         }
     }
 
-    /// Returns the next deadline for [`Groups::tick`].
+    /// Returns the earliest deadline of any group, at which [`Groups::tick`] must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sweep = (!self.by_id.is_empty()).then_some(self.next_sweep);
         self.by_id.values().filter_map(|group| group.members.next_deadline()).chain(sweep).min()

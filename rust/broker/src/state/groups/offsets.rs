@@ -14,24 +14,25 @@ pub(crate) struct Committed {
     pub(crate) metadata: String,
 }
 
-/// A committed offset with the id of its topic, so that it does not outlive a deleted topic of the same name.
+/// A committed offset with the id of its topic. The id shows that the offset is obsolete if the topic has been deleted
+/// and created again under the same name.
 #[derive(Debug)]
 struct Stored {
     topic_id: [u8; 16],
     committed: Committed,
     committed_at: Instant,
-    /// Expiry requested by the commit itself, which versions 2 to 4 can do.
+    /// Expiry time that the commit itself specified, which OffsetCommit v2 to v4 support.
     until: Option<Instant>,
-    /// Sequence number of the commit.
+    /// Sequence number of the commit within the group.
     number: u64,
 }
 
-/// Start of the retention of an offset.
+/// Time at which the retention of an offset starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Retained {
-    /// Time when the group lost its last member.
+    /// Starts when the group lost its last member.
     Since(Instant),
-    /// Time of the commit.
+    /// Starts when the offset was committed.
     SinceCommit,
 }
 
@@ -63,13 +64,14 @@ impl Offsets {
             .insert((topic.clone(), partition), Stored { topic_id, committed, committed_at: now, until, number });
     }
 
-    /// Returns the sequence number of the next commit.
+    /// Assigns and returns the sequence number of the next commit.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// Commits an offset of a completed transaction, unless a later commit has replaced it.
+    /// Commits a pending offset of a completed transaction, unless an offset of a later commit has been stored for the
+    /// partition.
     pub(crate) fn commit_pending(
         &mut self,
         now: Instant,
@@ -99,12 +101,12 @@ impl Offsets {
         self.stored.remove(&(topic.clone(), partition));
     }
 
-    /// Drops the offsets of a deleted topic.
+    /// Removes the committed offsets of a deleted topic.
     pub(crate) fn forget_topic(&mut self, topic_id: [u8; 16]) {
         self.stored.retain(|_, stored| stored.topic_id != topic_id);
     }
 
-    /// Drops offsets older than `retention`; those of `subscribed` topics are in use.
+    /// Removes the offsets whose retention has ended. Offsets of `subscribed` topics are kept.
     pub(crate) fn expire(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Offsets committed in transactions, pending until the transaction ends (KIP-98, KIP-447).
+//! Offsets committed in a transaction, which are pending until the transaction ends (KIP-98, KIP-447).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::{Group, Groups, Members};
 struct PendingOffset {
     topic_id: [u8; 16],
     committed: Committed,
-    /// Sequence number of the commit, to detect later commits outside of transactions.
+    /// Sequence number of the commit within the group. It shows which commit of a partition is later.
     number: u64,
 }
 
-/// Pending offsets of one group, by producer, topic and partition.
+/// Pending offsets of one group by producer id, then by topic and partition.
 #[derive(Debug, Default)]
 pub(super) struct Pending(BTreeMap<i64, BTreeMap<(Arc<str>, i32), PendingOffset>>);
 
@@ -44,7 +44,7 @@ impl Pending {
         }
     }
 
-    /// Drops the pending offsets of a deleted topic.
+    /// Removes the pending offsets of a deleted topic.
     pub(super) fn forget_topic(&mut self, topic_id: [u8; 16]) {
         for pending in self.0.values_mut() {
             pending.retain(|_, pending_offset| pending_offset.topic_id != topic_id);
@@ -54,8 +54,8 @@ impl Pending {
 }
 
 impl Groups {
-    /// Checks that the sender may commit for the group in a transaction. A member is checked only if one is named
-    /// (KIP-447).
+    /// Checks that the sender may commit offsets of the group in a transaction. Requests that name no group member are
+    /// allowed too (KIP-447).
     pub(crate) fn check_transactional_commit(
         &mut self,
         now: Instant,
@@ -71,7 +71,7 @@ impl Groups {
             }
             Some(Members::Consumer(consumers)) => {
                 consumers.check_transactional_commit(member_id, generation).map_err(|code| match code {
-                    // Error code that transactional producers know.
+                    // Transactional producers understand ILLEGAL_GENERATION, but not STALE_MEMBER_EPOCH.
                     ErrorCode::STALE_MEMBER_EPOCH => ErrorCode::ILLEGAL_GENERATION,
                     code => code,
                 })
@@ -81,7 +81,7 @@ impl Groups {
         }
     }
 
-    /// Stores an offset as pending until the transaction of its producer ends.
+    /// Stores an offset that is pending until the producer's transaction ends.
     pub(crate) fn commit_in_transaction(
         &mut self,
         group: &str,
@@ -95,7 +95,7 @@ impl Groups {
         pending.insert((topic.clone(), partition), PendingOffset { topic_id, committed, number });
     }
 
-    /// Ends the transaction of a producer: commits or drops its pending offsets.
+    /// Ends the transaction of a producer: commits its pending offsets or drops them.
     pub(crate) fn end_transaction(&mut self, producer_id: i64, committed: bool) {
         let now = Instant::now();
         for Group { pending, offsets, .. } in self.by_id.values_mut() {
@@ -103,7 +103,7 @@ impl Groups {
         }
     }
 
-    /// Returns true if a transaction has a pending offset of this partition.
+    /// Returns true if any open transaction has a pending offset for this partition.
     pub(crate) fn is_unstable(&self, group: &str, topic: &str, partition: i32) -> bool {
         self.by_id.get(group).is_some_and(|group| group.pending.holds(topic, partition))
     }

@@ -1,4 +1,5 @@
-//! Execution of the coordinator's decisions: markers in partitions, offsets in groups, and the transaction timer.
+//! Effects of the transaction coordinator's decisions: writes markers to partitions, commits offsets of groups, and
+//! runs the transaction timer.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use crate::state::topic::NO_LEADER;
 use crate::state::{Node, State};
 use crate::sync::{lock, now_ms};
 
-/// Topic of committed offsets; a transaction includes its partition of a group whose offsets it commits.
+/// Topic of committed offsets. If a transaction commits offsets of a group, it includes the group's partition of this
+/// topic.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Kafka's `offsets.topic.num.partitions`.
 const OFFSETS_PARTITIONS: u32 = 50;
-/// Producer state is swept at a tenth of its expiration, within these bounds.
+/// Bounds of the interval at which expired producer state is removed, a tenth of the expiration time.
 const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -27,16 +29,17 @@ impl Now {
     }
 }
 
-/// Returns the `__consumer_offsets` partition of a group: Java's string hash modulo the number of partitions.
+/// Returns the `__consumer_offsets` partition of a group: the absolute value of Java's string hash, modulo the number
+/// of partitions.
 pub(crate) fn offsets_partition(group: &str) -> TopicPartition {
     let hash = group.encode_utf16().fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-    // Kafka maps the minimum hash, which has no absolute value, to 0.
+    // The minimum `int` has no absolute value. Kafka uses 0 instead.
     let partition = if hash == 1 << 31 { 0 } else { hash.cast_signed().unsigned_abs() % OFFSETS_PARTITIONS };
     (OFFSETS_TOPIC.to_owned(), i32::try_from(partition).unwrap_or_default())
 }
 
 impl State {
-    /// Returns the coordinator of a transactional id, chosen like [`State::coordinator`].
+    /// Returns the coordinator of a transactional id, which is selected like [`State::coordinator`].
     pub(crate) fn transaction_coordinator(&self, transactional_id: &str) -> Option<(i32, &Node)> {
         let override_node = lock(&self.transaction_coordinator_overrides).get(transactional_id).copied();
         self.coordinator_of(transactional_id, override_node)
@@ -44,7 +47,7 @@ impl State {
 
     /// Checks that this node coordinates a transactional id.
     pub(crate) fn check_transaction_coordinator(&self, node: i32, transactional_id: &str) -> Result<(), ErrorCode> {
-        // An empty id is accepted here and rejected as invalid later.
+        // An empty id passes this check, since other checks reject it as invalid.
         let coordinates = self.transaction_coordinator(transactional_id).is_some_and(|(id, _)| id == node);
         if coordinates || transactional_id.is_empty() { Ok(()) } else { Err(ErrorCode::NOT_COORDINATOR) }
     }
@@ -55,13 +58,13 @@ impl State {
         lock(&self.transactions).reload(transactional_id);
     }
 
-    /// Locks the transactions. Lock order: before the locks of partitions and groups.
+    /// Locks the transactions. Lock order: this lock is taken before the locks of partitions and groups.
     pub(crate) fn transactions(&self) -> MutexGuard<'_, Transactions> {
         lock(&self.transactions)
     }
 
-    /// Writes the markers of ended transactions to partitions with a leader, and completes the transactions. Must be
-    /// called after every event that may end a transaction or elect a leader.
+    /// Writes the markers of ended transactions to all partitions that have a leader, and completes transactions whose
+    /// markers are all written. Must be called after every event that may end a transaction or elect a leader.
     pub(crate) fn complete_transactions(&self) {
         let now = Now::read();
         let mut transactions = self.transactions();
@@ -74,19 +77,20 @@ impl State {
         self.transaction_began();
     }
 
-    /// Updates the transaction timer. Must be called after every event that may begin a transaction.
+    /// Notifies the transaction timer. Must be called after every event that may begin a transaction.
     pub(crate) fn transaction_began(&self) {
         self.transaction_clock.notify_one();
     }
 
-    /// Writes the end of a transaction to one of its partitions; returns true if it is done.
+    /// Writes the marker of an ended transaction to one of its partitions. Returns false if the partition has no
+    /// leader, so that the marker must be written later.
     fn write_marker(&self, ending: &Ending, (topic, partition): &TopicPartition) -> bool {
         if topic == OFFSETS_TOPIC {
             lock(&self.groups).end_transaction(ending.producer.id, ending.committed);
             return true;
         }
         let target = self.topic(topic).and_then(|topic| topic.partition(*partition).cloned());
-        // A deleted topic needs no marker.
+        // Partitions of deleted topics need no marker.
         let Some(target) = target else { return true };
         let mut state = target.state();
         if state.leader == NO_LEADER {
@@ -106,7 +110,7 @@ impl State {
         true
     }
 
-    /// Runs the timer of transactions and producer state; never returns.
+    /// Runs the timer task of transactions and producer state; never returns.
     pub(crate) async fn run_transaction_clock(&self) {
         let expiration = self.options.transactions.producer_id_expiration;
         let sweep = (expiration / 10).clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL);
@@ -139,9 +143,9 @@ mod tests {
 
     #[test]
     fn offsets_partition_matches_kafka() {
-        // Verified against Kafka 4.3 with 50 partitions.
+        // Kafka 4.3 with 50 partitions selects the same partition.
         assert_eq!(offsets_partition("grp"), (OFFSETS_TOPIC.to_owned(), 29));
-        // The hash of this text is the minimum integer.
+        // Java's hash of this string is the minimum `int`.
         assert_eq!(offsets_partition("polygenelubricants").1, 0);
         assert_eq!(offsets_partition("").1, 0);
     }

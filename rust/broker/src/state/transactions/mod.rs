@@ -1,6 +1,7 @@
-//! Transaction coordinator: producers and open transactions by transactional id.
+//! Transaction coordinator: producers and their transactions, by transactional id.
 //!
-//! This module does no I/O and does not wait: the current time is an argument, and markers to write are returned.
+//! This module does no I/O and does not wait: the current time is an argument, and the caller writes the markers that
+//! it returns.
 
 pub(crate) mod driver;
 pub(crate) mod transaction;
@@ -14,12 +15,12 @@ use tokio::time::Instant;
 use crate::options::TransactionOptions;
 use transaction::{Ended, Identity, NewId, Phase, TopicPartition, Transaction};
 
-/// Upper bound of all timeouts, to prevent an overflow of `Instant`.
+/// Maximum of all timeouts, which prevents an overflow of `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// First transaction version in which every end bumps the producer epoch (KIP-890).
 const FIRST_WITH_BUMPS: i16 = 2;
 
-/// Current time, monotonic and wall clock.
+/// Current time of the monotonic clock and of the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) at: Instant,
@@ -27,14 +28,14 @@ pub(crate) struct Now {
     pub(crate) ms: i64,
 }
 
-/// End of a transaction, to be written to its partitions.
+/// End of a transaction, for which markers must be written to its partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) transactional_id: String,
     pub(crate) producer: Identity,
     pub(crate) committed: bool,
     pub(crate) coordinator_epoch: i32,
-    /// True if the producer epoch was bumped for this end.
+    /// True if this end has bumped the producer epoch.
     pub(crate) bumps: bool,
     pub(crate) partitions: Vec<TopicPartition>,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Ending {
 pub(crate) struct Init<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) timeout_ms: i32,
-    /// Previous identity, if the producer recovers from an error.
+    /// Previous producer id and epoch, if the producer recovers from an error.
     pub(crate) was: Option<Identity>,
 }
 
@@ -76,7 +77,7 @@ impl Transactions {
         self.options.version = version;
     }
 
-    /// Returns true if the coordinator bumps the epoch when it ends a transaction.
+    /// Returns true if the coordinator bumps the producer epoch when it aborts a transaction.
     fn bumps(&self) -> bool {
         self.options.version >= FIRST_WITH_BUMPS
     }
@@ -88,8 +89,8 @@ impl Transactions {
         self.by_id.get_mut(transactional_id).ok_or(ErrorCode::INVALID_PRODUCER_ID_MAPPING)
     }
 
-    /// Initializes a producer, or bumps its epoch after an error. An open transaction is aborted first, and the
-    /// producer has to retry.
+    /// Initializes a producer, or bumps its epoch after an error. If a transaction is open, aborts it and fails with
+    /// CONCURRENT_TRANSACTIONS, so that the producer retries.
     pub(crate) fn init(&mut self, now: Now, init: &Init<'_>, new_id: NewId<'_>) -> Result<Identity, ErrorCode> {
         if init.transactional_id.is_empty() {
             return Err(ErrorCode::INVALID_REQUEST);
@@ -108,7 +109,7 @@ impl Transactions {
         started
     }
 
-    /// Aborts an open transaction under a new epoch.
+    /// Aborts an open transaction with a bumped epoch.
     fn abort(&mut self, now: Now, transactional_id: &str) {
         let (bumps, due) = (self.bumps(), now.at + self.options.marker_delay);
         if let Some(transaction) = self.by_id.get_mut(transactional_id) {
@@ -117,14 +118,14 @@ impl Transactions {
         }
     }
 
-    /// Fences the producer of a transactional id, as an administrator would: aborts its transaction and bumps its
-    /// epoch.
+    /// Aborts the open transaction of a transactional id, if any, and bumps its producer epoch. This fences the
+    /// producer, as an administrator would.
     pub(crate) fn fence(&mut self, now: Now, transactional_id: &str, new_id: NewId<'_>) -> Result<(), ErrorCode> {
         let transaction = self.by_id.get_mut(transactional_id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
         match transaction.phase {
             Phase::Ongoing => {
                 self.abort(now, transactional_id);
-                // The fenced producer must not obtain the new epoch by a retry.
+                // Otherwise the fenced producer could obtain the new epoch by repeating its request.
                 if let Some(transaction) = self.by_id.get_mut(transactional_id) {
                     transaction.hide_epoch();
                 }
@@ -138,7 +139,7 @@ impl Transactions {
         }
     }
 
-    /// Adds partitions to a transaction; the first one begins it.
+    /// Adds partitions to a transaction, and begins the transaction if none is open.
     pub(crate) fn add(
         &mut self,
         now: Now,
@@ -165,7 +166,7 @@ impl Transactions {
         if is_in { Ok(()) } else { Err(ErrorCode::TRANSACTION_ABORTABLE) }
     }
 
-    /// Ends a transaction on request of its producer; returns the producer's next identity.
+    /// Ends a transaction at the request of its producer. Returns the producer id and epoch for the next transaction.
     pub(crate) fn end(
         &mut self,
         now: Now,
@@ -186,7 +187,7 @@ impl Transactions {
         }
     }
 
-    /// Returns the ends that are due, including those whose markers could not be written before.
+    /// Returns the ended transactions whose markers are due, including markers that could not be written before.
     pub(crate) fn endings(&mut self, now: Now) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (id, transaction) in &mut self.by_id {
@@ -206,7 +207,8 @@ impl Transactions {
         endings
     }
 
-    /// Records that markers were written to these partitions; after the last one the transaction is complete.
+    /// Records that the markers of these partitions are written. When no partition remains, the transaction is
+    /// complete.
     pub(crate) fn markers_written(&mut self, now: Now, transactional_id: &str, partitions: &[TopicPartition]) {
         let Some(transaction) = self.by_id.get_mut(transactional_id) else { return };
         for partition in partitions {
@@ -217,12 +219,12 @@ impl Transactions {
         }
     }
 
-    /// Returns a transactional id, if it is known.
+    /// Returns the state of a transactional id; `None` if the id is unknown.
     pub(crate) fn get(&self, transactional_id: &str) -> Option<&Transaction> {
         self.by_id.get(transactional_id)
     }
 
-    /// Returns all transactional ids, in order.
+    /// Returns the states of all transactional ids, ordered by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Transaction)> {
         self.by_id.iter().map(|(id, transaction)| (id.as_str(), transaction))
     }
@@ -234,7 +236,7 @@ impl Transactions {
         }
     }
 
-    /// Returns the next deadline for [`Transactions::tick`] or [`Transactions::endings`].
+    /// Returns the next time at which [`Transactions::tick`] or [`Transactions::endings`] must be called.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let deadline = |transaction: &Transaction| {
             let expires = (!transaction.phase.is_ending() && transaction.phase != Phase::Ongoing)

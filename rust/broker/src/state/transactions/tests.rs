@@ -5,7 +5,7 @@ use super::*;
 const A: &str = "a";
 const TIMEOUT_MS: i32 = 60_000;
 
-/// A coordinator with a manual clock; producer ids are assigned from 100.
+/// A coordinator with a manual clock. It assigns producer ids from 100 on.
 struct Coordinator {
     transactions: Transactions,
     now: Now,
@@ -58,7 +58,7 @@ impl Coordinator {
         ended.map(|producer| (producer.id, producer.epoch))
     }
 
-    /// Completes all ended transactions; returns their ends.
+    /// Completes all ended transactions. Returns the producer, the outcome and the number of partitions of each.
     fn complete(&mut self) -> Vec<((i64, i16), bool, usize)> {
         let endings = self.transactions.endings(self.now);
         for ending in &endings {
@@ -78,7 +78,7 @@ impl Coordinator {
         self.transactions.tick(self.now);
     }
 
-    /// Advances a producer to its last epoch.
+    /// Advances a producer to the last epoch of its id.
     fn exhaust(&mut self) -> (i64, i16) {
         let (id, _) = self.init(None).unwrap();
         self.transactions.by_id.get_mut(A).unwrap().producer.epoch = i16::MAX - 1;
@@ -91,7 +91,8 @@ fn init_bumps_the_epoch() {
     let mut w = Coordinator::of_version(2);
     assert_eq!(w.init(None), Ok((100, 0)));
     assert_eq!(w.init(None), Ok((100, 1)));
-    // KIP-360: an epoch bump after an error, a repeated request, and an outdated one.
+    // KIP-360: a producer bumps its epoch after an error, repeats the request, and sends a request with an outdated
+    // epoch.
     assert_eq!(w.init(Some((100, 0))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(Some((100, 1))), Ok((100, 2)));
     assert_eq!(w.init(Some((100, 1))), Ok((100, 2)));
@@ -99,7 +100,7 @@ fn init_bumps_the_epoch() {
     assert_eq!(w.init(Some((100, 1))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(Some((7, 3))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(None), Ok((100, 4)));
-    // A new start invalidates the previous epoch.
+    // InitProducerId of a new instance invalidates the previous epoch.
     assert_eq!(w.init(Some((100, 3))), Err(ErrorCode::PRODUCER_FENCED));
 }
 
@@ -114,7 +115,7 @@ fn init_assigns_new_id_when_epochs_are_exhausted() {
     let mut w = Coordinator::of_version(2);
     let last = w.exhaust();
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
-    // Retry after a lost response.
+    // The producer repeats the request because the response was lost.
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
     let mut w = Coordinator::of_version(2);
     w.exhaust();
@@ -147,7 +148,7 @@ fn end_without_bump_keeps_epoch() {
         assert_eq!(w.phase(), "Ongoing");
         assert_eq!((w.verify(p, 1), w.verify(p, 2)), (Ok(()), Err(ErrorCode::TRANSACTION_ABORTABLE)));
         assert_eq!(w.end(p, committed, false), Ok(p));
-        // The transaction is incomplete until all partitions have their markers.
+        // The transaction is not complete before all partitions have their markers.
         assert_eq!(w.end(p, committed, false), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
         assert_eq!(w.end(p, !committed, false), Err(ErrorCode::INVALID_TXN_STATE));
         assert_eq!(w.add(p, 0), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
@@ -155,7 +156,7 @@ fn end_without_bump_keeps_epoch() {
         assert_eq!(w.init(None), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
         assert_eq!(w.complete(), [(p, committed, 2)]);
         assert_eq!(w.phase(), if committed { "CompleteCommit" } else { "CompleteAbort" });
-        // Retry after a lost response.
+        // The producer repeats the request because the response was lost.
         assert_eq!(w.end(p, committed, false), Ok(p));
         assert_eq!(w.end(p, !committed, false), Err(ErrorCode::INVALID_TXN_STATE));
         assert_eq!(w.verify(p, 0), Err(ErrorCode::TRANSACTION_ABORTABLE));
@@ -193,16 +194,16 @@ fn end_with_bump_advances_epoch() {
     assert_eq!(w.end(p1, true, true), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.add(p1, 0), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
     assert_eq!(w.complete(), [(p1, true, 1)]);
-    // Retry after a lost response.
+    // The producer repeats the request because the response was lost.
     assert_eq!(w.end(p0, true, true), Ok(p1));
     assert_eq!(w.end(p0, false, true), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(w.add(p0, 0), Err(ErrorCode::PRODUCER_FENCED));
-    // Without added partitions a commit is rejected, and an abort bumps the epoch.
+    // If no partition was added, a commit is rejected, but an abort bumps the epoch.
     assert_eq!(w.end(p1, true, true), Err(ErrorCode::INVALID_TXN_STATE));
     let p2 = w.end(p1, false, true).unwrap();
     assert_eq!((p2, w.complete()), ((100, 2), vec![(p2, false, 0)]));
     assert_eq!(w.end(p1, false, true), Ok(p2));
-    // The same rules apply before the first transaction.
+    // The same rules apply before the producer's first transaction.
     let p3 = w.init(Some(p2)).unwrap();
     assert_eq!(w.end(p3, true, true), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(w.end(p3, false, true), Ok((100, 4)));
@@ -232,7 +233,8 @@ fn init_aborts_open_transaction() {
         assert_eq!(w.complete(), [((100, 1), false, 1)]);
         assert_eq!(w.add(p, 0), Err(ErrorCode::PRODUCER_FENCED));
         assert_eq!(w.end(p, false, false), Err(ErrorCode::PRODUCER_FENCED));
-        // With epoch bumps the abort looks like a regular end, which the first producer may retry.
+        // With epoch bumps, the first producer cannot distinguish the abort from its own EndTxn, so a repeated EndTxn
+        // returns the new epoch.
         let ended = w.end(p, false, true);
         assert_eq!(ended, if learns { Ok((100, 1)) } else { Err(ErrorCode::PRODUCER_FENCED) });
         assert_eq!(w.init(Some(p)), if learns { Ok((100, 1)) } else { Err(ErrorCode::PRODUCER_FENCED) });
@@ -292,7 +294,7 @@ fn markers_wait_for_delay_and_leaders() {
     w.pass(delay);
     let endings = w.transactions.endings(w.now);
     assert_eq!((endings.len(), endings[0].partitions.len()), (1, 2));
-    // A partition without a leader gets its marker once it has one.
+    // A partition without a leader gets its marker after it has a leader again.
     w.transactions.markers_written(w.now, A, &[topic_partition(1)]);
     assert_eq!((w.phase(), w.transactions.next_deadline()), ("PrepareCommit", None));
     assert_eq!(w.complete(), [(p, true, 1)]);

@@ -1,4 +1,4 @@
-//! State of one transactional id: its producer, and the transaction that is open or ending.
+//! State of one transactional id: its producer, and its open or ending transaction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Now;
 
-/// Transaction states, named and ordered as in Kafka.
+/// Transaction states, with Kafka's names and order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Empty,
@@ -40,7 +40,7 @@ impl Phase {
         }
     }
 
-    /// Returns true if the outcome is decided but markers are missing.
+    /// Returns true if the transaction is committed or aborted but not all markers are written.
     pub(crate) fn is_ending(self) -> bool {
         matches!(self, Phase::PrepareCommit | Phase::PrepareAbort)
     }
@@ -55,33 +55,34 @@ pub(crate) struct Identity {
 
 pub(super) const NO_EPOCH: i16 = -1;
 const NO_ID: i64 = -1;
-/// Last epoch assigned to a producer; the one after it is reserved for fencing by the coordinator.
+/// Last epoch that is assigned to a producer. The coordinator needs the next epoch to fence the producer.
 const LAST_EPOCH: i16 = i16::MAX - 1;
 
-/// A topic partition of a transaction, possibly of `__consumer_offsets`.
+/// Topic name and index of a partition in a transaction, possibly of `__consumer_offsets`.
 pub(crate) type TopicPartition = (String, i32);
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) producer: Identity,
-    /// Previous epoch, if the producer itself requested the bump; identifies a repeated request.
+    /// Previous epoch, if the producer itself requested the bump, otherwise [`NO_EPOCH`]. A request with this epoch is
+    /// a repeated request.
     last_epoch: i16,
-    /// Previous id, if its epochs were exhausted.
+    /// Previous producer id, if the id was replaced because its epochs were exhausted.
     previous_id: i64,
-    /// Next producer id, which takes effect when all markers are written.
+    /// Next producer id, which replaces the current id after all markers are written.
     next_id: Option<i64>,
-    /// True if the last end bumped the producer epoch (KIP-890).
+    /// True if the end of the last transaction bumped the producer epoch (KIP-890).
     pub(super) bumps: bool,
     pub(crate) timeout: Duration,
     pub(crate) phase: Phase,
     pub(crate) partitions: BTreeSet<TopicPartition>,
-    /// Start of the transaction.
+    /// Time at which the transaction began.
     pub(crate) begun: Option<Now>,
-    /// Time of the last change.
+    /// Time of the last state change.
     pub(super) at: Instant,
-    /// Bumped when the coordinator moves.
+    /// Coordinator epoch, bumped when the coordinator moves to another node.
     pub(super) coordinator_epoch: i32,
-    /// Time to write the markers; `None` after the first attempt.
+    /// Earliest time to write the markers; `None` if writing has started.
     pub(super) due: Option<Instant>,
 }
 
@@ -90,7 +91,7 @@ fn is_exhausted(epoch: i16) -> bool {
     epoch >= LAST_EPOCH
 }
 
-/// Allocator of producer ids, shared with producers without a transactional id.
+/// Function that allocates a producer id. Producers without a transactional id use the same sequence of ids.
 pub(super) type NewId<'a> = &'a dyn Fn() -> i64;
 
 impl Transaction {
@@ -111,7 +112,8 @@ impl Transaction {
         }
     }
 
-    /// Initializes the producer, or bumps its epoch after an error if `was` names its previous identity (KIP-360).
+    /// Initializes the producer. `was` is the producer id and epoch of a producer that requests an epoch bump after an
+    /// error (KIP-360).
     pub(super) fn init(
         &mut self,
         now: Instant,
@@ -119,7 +121,7 @@ impl Transaction {
         was: Option<Identity>,
         new_id: NewId<'_>,
     ) -> Result<Identity, ErrorCode> {
-        // The last alternative is a repeated request after the id has changed.
+        // A producer with the previous id and an exhausted epoch repeats its request because the id has been replaced.
         let is_current_or_previous = |was: Identity| {
             self.producer.epoch == NO_EPOCH
                 || was.id == self.producer.id
@@ -142,7 +144,8 @@ impl Transaction {
             match was {
                 None => self.last_epoch = NO_EPOCH,
                 Some(was) if epoch == NO_EPOCH || was.epoch == epoch => self.last_epoch = epoch,
-                // The previous response was lost. A newly initialized producer would have cleared `last_epoch`.
+                // The producer repeats its request because the response was lost. A new producer instance would have
+                // reset `last_epoch`.
                 Some(was) if was.epoch == self.last_epoch => return Ok(self.producer),
                 Some(_) => return Err(ErrorCode::PRODUCER_FENCED),
             }
@@ -158,7 +161,7 @@ impl Transaction {
     /// Checks that `producer` is the current producer of this transactional id.
     pub(super) fn check(&self, producer: Identity) -> Result<(), ErrorCode> {
         if self.phase.is_ending() && self.next_id == Some(producer.id) {
-            // The producer knows its next id, which takes effect only when all markers are written.
+            // The producer already uses its next id, which takes effect only after all markers are written.
             return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
         }
         if producer.id != self.producer.id {
@@ -173,7 +176,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds partitions to the transaction; the first one begins it.
+    /// Adds partitions to the transaction, and begins a transaction if none is open.
     pub(super) fn add(&mut self, now: Now, partitions: impl IntoIterator<Item = TopicPartition>) {
         if self.phase != Phase::Ongoing {
             self.phase = Phase::Ongoing;
@@ -184,8 +187,8 @@ impl Transaction {
         self.at = now.at;
     }
 
-    /// Ends the transaction on request of the client. With `bumps`, the client expects a new epoch, and may abort a
-    /// transaction that has not begun. Returns the producer's next identity.
+    /// Ends the transaction at the request of the client. With `bumps`, the client expects a new epoch, and may also
+    /// abort when no transaction is open. Returns the producer id and epoch for the next transaction.
     pub(super) fn end(
         &mut self,
         now: Now,
@@ -195,7 +198,8 @@ impl Transaction {
         new_id: NewId<'_>,
     ) -> Result<Ended, ErrorCode> {
         let current = self.producer;
-        // A retry after a lost response has the previous epoch, or the last epoch of the previous id.
+        // If the response was lost, the client repeats the request with the previous epoch, or with the last epoch of
+        // the previous id.
         let repeated = bumps && self.bumps && current.epoch.checked_sub(1) == Some(producer.epoch);
         let repeated_at_last =
             bumps && self.previous_id == producer.id && producer.epoch == LAST_EPOCH && current.epoch == 0;
@@ -221,7 +225,7 @@ impl Transaction {
             (Phase::CompleteCommit, true) | (Phase::CompleteAbort, false) if is_repeated => {
                 return Ok(Ended::Before(current));
             }
-            // An abort without added partitions bumps the epoch.
+            // An abort is accepted without an open transaction, to bump the epoch.
             (Phase::CompleteCommit | Phase::CompleteAbort, false) if bumps && !is_repeated => {}
             (Phase::Empty, false) if bumps => {}
             _ => return Err(ErrorCode::INVALID_TXN_STATE),
@@ -242,8 +246,8 @@ impl Transaction {
         Ok(Ended::Now(next_id.map_or(self.producer, |id| Identity { id, epoch: 0 })))
     }
 
-    /// Aborts an open transaction under a higher epoch, which fences its producer. With `bumps` the abort looks like a
-    /// regular end: the producer may learn of it and continue.
+    /// Aborts an open transaction and bumps the epoch, which fences the producer. With `bumps`, the producer cannot
+    /// distinguish this abort from its own EndTxn: if it repeats EndTxn, it gets the new epoch and can continue.
     pub(super) fn fence(&mut self, now: Instant, bumps: bool) {
         self.last_epoch = if bumps { self.producer.epoch } else { NO_EPOCH };
         self.producer.epoch = self.producer.epoch.saturating_add(1);
@@ -252,13 +256,13 @@ impl Transaction {
         self.at = now;
     }
 
-    /// Prevents the fenced producer from obtaining the new epoch by a retry.
+    /// Prevents the fenced producer from obtaining the new epoch by repeating its request.
     pub(super) fn hide_epoch(&mut self) {
         self.last_epoch = NO_EPOCH;
         self.bumps = false;
     }
 
-    /// Completes the transaction after all markers are written.
+    /// Completes the transaction; called after all markers are written.
     pub(super) fn complete(&mut self, now: Instant) {
         self.phase = if self.phase == Phase::PrepareCommit { Phase::CompleteCommit } else { Phase::CompleteAbort };
         if let Some(id) = self.next_id.take() {
@@ -269,18 +273,18 @@ impl Transaction {
         self.at = now;
     }
 
-    /// Returns the time when the coordinator aborts the transaction.
+    /// Returns the time at which the coordinator aborts the transaction because of its timeout.
     pub(super) fn times_out_at(&self) -> Option<Instant> {
         let begun = self.begun.filter(|_| self.phase == Phase::Ongoing)?;
         Some(begun.at + self.timeout)
     }
 }
 
-/// Result of ending a transaction.
+/// Result of EndTxn, with the producer id and epoch for the next transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The transaction has ended now; markers have to be written.
+    /// This request has ended the transaction, so the markers must be written.
     Now(Identity),
-    /// The transaction was ended by an earlier request.
+    /// An earlier request has ended the transaction.
     Before(Identity),
 }

@@ -1,4 +1,4 @@
-//! Test members of groups, with one connection each.
+//! Clients that act as group members, each with its own connection.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::{Client, TIMEOUT};
 
 pub(crate) const GROUP: &str = "g";
 
-/// Returns options that allow short sessions, so that tests can see them expire.
+/// Returns options without a minimum session timeout, so that tests need not wait long for sessions to expire.
 pub(crate) fn short_sessions() -> GroupOptions {
     GroupOptions { min_session_timeout: Duration::ZERO, ..GroupOptions::default() }
 }
@@ -27,7 +27,7 @@ pub(crate) async fn broker_with(brokers: usize, groups: GroupOptions) -> Broker 
     Broker::start(BrokerOptions { brokers, topics, groups, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// Waits until the group is in a state.
+/// Waits until the group has the given state.
 pub(crate) async fn wait_until_state(broker: &Broker, state: &str) {
     let began = Instant::now();
     while broker.group_state(GROUP) != Some(state) {
@@ -36,7 +36,7 @@ pub(crate) async fn wait_until_state(broker: &Broker, state: &str) {
     }
 }
 
-/// A group member on the client side.
+/// A group member, on the client side.
 pub(crate) struct Member {
     pub(crate) client: Client,
     pub(crate) version: i16,
@@ -46,7 +46,7 @@ pub(crate) struct Member {
     pub(crate) protocols: Vec<&'static str>,
     pub(crate) session: Duration,
     pub(crate) rebalance: Duration,
-    /// Metadata of every protocol; by default a text about the member.
+    /// Metadata for all protocols of the member. By default each protocol has a generated text.
     pub(crate) metadata: Option<Bytes>,
 }
 
@@ -103,7 +103,7 @@ impl Member {
         response
     }
 
-    /// Obtains a member id if the version requires one, and sends JoinGroup.
+    /// Sends JoinGroup. If the version requires a member id, first obtains one with another JoinGroup request.
     pub(crate) async fn enter(&mut self) {
         if self.version >= 4 && self.instance.is_none() && self.id.is_empty() {
             self.send_join().await;
@@ -146,14 +146,14 @@ impl Member {
         self.client.receive::<SyncGroupRequest>(self.version.min(5)).await
     }
 
-    /// Sends SyncGroup; returns the error and the assignment.
+    /// Sends SyncGroup and returns the error code and the assignment.
     pub(crate) async fn sync(&mut self, assigned: &[(&str, &'static str)]) -> (ErrorCode, String) {
         self.send_sync(assigned).await;
         let response = self.synced().await;
         (ErrorCode::from_i16(response.error_code), String::from_utf8(response.assignment.to_vec()).unwrap())
     }
 
-    /// Joins an empty group as leader and assigns to itself.
+    /// Joins an empty group, becomes its leader, and assigns `assignment` to itself.
     pub(crate) async fn join_as_leader(&mut self, assignment: &'static str) {
         let response = self.join().await;
         assert_eq!((response.error_code, &response.leader), (0, &self.id));
@@ -193,7 +193,7 @@ impl Member {
     }
 }
 
-/// Returns a commit of offset 0 of `t-0`, without a member.
+/// Returns a commit of offset 0 for partition 0 of topic `t`, without a member id.
 pub(crate) fn commit_request(group: &str) -> OffsetCommitRequest {
     let partitions = vec![OffsetCommitRequestPartition::default()];
     let topic = OffsetCommitRequestTopic { name: "t".to_owned(), partitions, ..Default::default() };

@@ -1,4 +1,4 @@
-//! A client of raw frames, and hand-made record batches.
+//! A client that sends raw request frames, and builders of record batches.
 
 pub(crate) mod groups;
 pub(crate) mod transactions;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Upper bound of waits; only a hang takes longer.
+/// Maximum duration of each wait. It is exceeded only if the broker hangs.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn broker(brokers: usize, topics: &[(&str, i32)]) -> Broker {
@@ -46,7 +46,8 @@ impl Client {
         self.stream.write_all(&frame).await.unwrap();
     }
 
-    /// Reads the next frame without its length prefix; returns `None` if the broker closed the connection.
+    /// Reads the next frame and returns it without the length prefix. Returns `None` if the broker closed the
+    /// connection.
     pub(crate) async fn frame(&mut self) -> Option<Bytes> {
         let read = async {
             let size = self.stream.read_u32().await.ok()?;
@@ -69,20 +70,20 @@ impl Client {
         self.receive::<R>(version).await
     }
 
-    /// Produces one batch with acks=-1.
+    /// Produces one batch with acks=-1 and returns the partition's response.
     pub(crate) async fn produce(&mut self, topic: &str, partition: i32, batch: &Bytes) -> PartitionProduceResponse {
         let mut response = self.call(9, &produce_request(topic, partition, batch, -1)).await;
         response.responses.remove(0).partition_responses.remove(0)
     }
 
-    /// Fetches one partition without waiting.
+    /// Fetches one partition without a long poll.
     pub(crate) async fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> PartitionData {
         let mut response = self.call(12, &fetch_request(topic, &[(partition, offset)])).await;
         assert_eq!(response.error_code, 0);
         response.responses.remove(0).partitions.remove(0)
     }
 
-    /// Returns true if the broker closes the connection.
+    /// Returns true if the broker closes the connection without sending another response.
     pub(crate) async fn is_closed(&mut self) -> bool {
         self.frame().await.is_none()
     }
@@ -106,7 +107,7 @@ pub(crate) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequ
     FetchRequest { max_bytes: 50 << 20, min_bytes: 1, topics: vec![topic], ..Default::default() }
 }
 
-/// Producer fields of a batch.
+/// Fields of a batch header that identify the producer.
 #[derive(Clone, Copy)]
 pub(crate) struct ProducerFields {
     pub(crate) producer_id: i64,
@@ -125,7 +126,7 @@ fn varint(out: &mut Vec<u8>, value: i64) {
     out.push(rest.try_into().unwrap());
 }
 
-/// Builds an uncompressed batch with one record per timestamp, each with a value of `size` bytes.
+/// Builds an uncompressed batch with one record per timestamp. Each record has a value of `size` bytes.
 pub(crate) fn batch_of(timestamps: &[i64], size: usize, producer: ProducerFields) -> Bytes {
     let mut records = Vec::new();
     for (delta, timestamp) in (0..).zip(timestamps) {
@@ -153,7 +154,7 @@ pub(crate) fn batch_of(timestamps: &[i64], size: usize, producer: ProducerFields
     seal(&covered)
 }
 
-/// Prepends the fields before the checksummed bytes.
+/// Builds a batch from its checksummed bytes by prepending the other header fields.
 pub(crate) fn seal(covered: &[u8]) -> Bytes {
     let mut batch = BytesMut::new();
     batch.put_i64(0);
@@ -165,14 +166,14 @@ pub(crate) fn seal(covered: &[u8]) -> Bytes {
     batch.freeze()
 }
 
-/// Modifies the checksummed bytes of a batch and corrects its checksum.
+/// Modifies the checksummed bytes of a batch and updates its checksum.
 pub(crate) fn resealed(batch: &Bytes, tamper: impl FnOnce(&mut [u8])) -> Bytes {
     let mut covered = batch[21..].to_vec();
     tamper(&mut covered);
     seal(&covered)
 }
 
-/// Compresses the records of a batch.
+/// Compresses the records of a batch with a codec.
 pub(crate) fn compressed(batch: &Bytes, codec: Codec) -> Bytes {
     let mut covered = batch[21..61].to_vec();
     covered[1] |= u8::try_from(codec.id()).unwrap();
@@ -184,7 +185,7 @@ pub(crate) fn batch(records: usize) -> Bytes {
     batch_of(&vec![1_700_000_000_000; records], 10, NO_PRODUCER)
 }
 
-/// Returns base offset, leader epoch and last offset of each batch; verifies every checksum.
+/// Verifies the checksum of every batch, and returns the base offset, leader epoch and last offset of each.
 pub(crate) fn headers(records: &Bytes) -> Vec<(i64, i32, i64)> {
     let mut headers_found = Vec::new();
     let mut rest = &records[..];

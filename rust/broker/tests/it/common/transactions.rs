@@ -1,4 +1,4 @@
-//! A transactional producer of raw requests.
+//! A transactional producer that sends raw requests.
 
 use bytes::Bytes;
 use samsarrow_broker::Broker;
@@ -27,7 +27,7 @@ fn code(code: i16) -> ErrorCode {
     ErrorCode::from_i16(code)
 }
 
-/// Builds a transactional batch; each record has its own timestamp.
+/// Builds a transactional batch of `count` records with increasing timestamps.
 pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) -> Bytes {
     let stamp = ProducerFields { producer_id: producer.0, epoch: producer.1, sequence };
     let times: Vec<i64> = (0..count).map(|i| 1_700_000_000_000 + i).collect();
@@ -35,7 +35,7 @@ pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) ->
 }
 
 impl Writer {
-    /// Sends InitProducerId until no transaction is in progress.
+    /// Sends InitProducerId, and repeats the request while the coordinator responds with CONCURRENT_TRANSACTIONS.
     pub(crate) async fn start(broker: &Broker, node: usize, id: &str, timeout_ms: i32) -> Writer {
         let mut client = Client::connect(broker, node).await;
         loop {
@@ -69,7 +69,7 @@ impl Writer {
         topics.iter().flat_map(|t| &t.results_by_partition).map(|p| code(p.partition_error_code)).collect()
     }
 
-    /// Produces `count` records; returns the base offset.
+    /// Produces `count` records in one batch and returns its base offset.
     pub(crate) async fn send(
         &mut self,
         version: i16,
@@ -84,7 +84,7 @@ impl Writer {
         code(result.error_code).ok().map(|()| result.base_offset)
     }
 
-    /// Ends the transaction, and adopts the epoch of the response.
+    /// Ends the transaction. The producer then uses the id and epoch of the response.
     pub(crate) async fn end(&mut self, version: i16, committed: bool) -> Result<(), ErrorCode> {
         let request = EndTxnRequest {
             transactional_id: self.id.clone(),
@@ -143,7 +143,7 @@ impl Writer {
     }
 }
 
-/// Fetches with `read_committed`, waiting up to `wait_ms`.
+/// Fetches a partition with `read_committed` and a long poll of up to `wait_ms`.
 pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset: i64, wait_ms: i32) -> PartitionData {
     let mut request = fetch_request(TOPIC, &[(partition, offset)]);
     request.isolation_level = 1;
@@ -151,18 +151,18 @@ pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset:
     client.call(12, &request).await.responses.remove(0).partitions.remove(0)
 }
 
-/// Returns the base offset of each batch, and whether it is a control batch.
+/// Returns the base offset of each batch, and true if it is a control batch.
 pub(crate) fn shape(data: &PartitionData) -> Vec<(i64, bool)> {
     let records = data.records.clone().unwrap_or_default();
     batches(records).map(|batch| batch.unwrap().header).map(|head| (head.base_offset, head.is_control())).collect()
 }
 
-/// Returns producer id and first offset of each aborted transaction.
+/// Returns the producer id and the first offset of each aborted transaction.
 pub(crate) fn aborted(data: &PartitionData) -> Vec<(i64, i64)> {
     data.aborted_transactions.iter().flatten().map(|result| (result.producer_id, result.first_offset)).collect()
 }
 
-/// Returns the end offset of a partition for each isolation level.
+/// Returns the end offset of a partition for `read_uncommitted` and for `read_committed`.
 pub(crate) async fn end_offsets(client: &mut Client, partition: i32) -> (i64, i64) {
     let mut offsets = Vec::new();
     for isolation_level in [0, 1] {

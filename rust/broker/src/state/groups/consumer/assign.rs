@@ -1,5 +1,5 @@
-//! Server-side assignors: `uniform` moves as few partitions as possible, `range` assigns consecutive partitions of each
-//! topic.
+//! Server-side assignors. `uniform` balances partitions and moves as few as possible; `range` assigns consecutive
+//! partitions of each topic to each member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::{Consumers, Partitions};
 
 pub(super) const UNIFORM: &str = "uniform";
 pub(super) const RANGE: &str = "range";
-/// The first is the default.
+/// Supported assignors, the default first.
 pub(super) const ASSIGNORS: [&str; 2] = [UNIFORM, RANGE];
 
-/// Partitions of one member, and its class.
+/// Partitions assigned to one member, and the index of the member's class.
 struct Share {
     member: String,
     class: usize,
@@ -24,10 +24,11 @@ struct Class {
     by_size: BySize,
 }
 
-/// Members ordered by number of partitions, as (count, member index).
+/// Member indexes ordered by number of partitions, as pairs (partition count, member index).
 type BySize = BTreeSet<(usize, usize)>;
 
-/// Assignment in progress, ordered so that the members with the fewest and the most partitions are found quickly.
+/// Assignment in progress. Members are ordered by number of partitions, so that those with the fewest and the most are
+/// found quickly.
 struct Balancer {
     shares: Vec<Share>,
     classes: Vec<Class>,
@@ -35,7 +36,7 @@ struct Balancer {
 }
 
 impl Consumers {
-    /// Returns the assignor that most members request.
+    /// Returns the assignor that most members request, or the default in a tie.
     pub(crate) fn assignor(&self) -> &'static str {
         let votes =
             |assignor: &str| self.members.iter().filter(|member| member.assignor.as_deref() == Some(assignor)).count();
@@ -48,7 +49,8 @@ impl Consumers {
         self.target_epoch = self.epoch;
     }
 
-    /// Keeps the previous target, assigns free partitions to the members with the fewest, and balances.
+    /// Computes the assignment of `uniform`: keeps the previous target where possible, assigns free partitions to the
+    /// members with the fewest partitions, then moves partitions until the members are balanced.
     fn uniform(&self) -> BTreeMap<String, Partitions> {
         let (mut balancer, free) = self.balancer();
         for partition in free {
@@ -61,7 +63,7 @@ impl Consumers {
         balancer.shares.into_iter().map(|share| (share.member, share.partitions)).collect()
     }
 
-    /// Returns the partitions that members keep, and the free ones.
+    /// Returns the partitions that members keep from the previous target, and the free partitions.
     fn balancer(&self) -> (Balancer, Partitions) {
         let mut balancer =
             Balancer { shares: Vec::with_capacity(self.members.len()), classes: Vec::new(), by_size: BySize::new() };
@@ -88,7 +90,7 @@ impl Consumers {
         for (index, member) in self.members.iter().enumerate() {
             let Some(previous) = self.target.get(&member.id) else { continue };
             let Some(topics) = balancer.class_of(index).map(|class| &class.topics) else { continue };
-            // `free.remove` makes sure that no partition is kept twice.
+            // `free.remove` is true only once per partition, so that two members never keep the same partition.
             let kept = previous.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
             let kept: Partitions = kept.copied().collect();
             balancer.change(index, |partitions| *partitions = kept);
@@ -96,8 +98,8 @@ impl Consumers {
         (balancer, free)
     }
 
-    /// Assigns consecutive partitions of each topic; static members come first, ordered by instance id, so that their
-    /// partitions are stable.
+    /// Computes the assignment of `range`: consecutive partitions of each topic. Static members come first, ordered by
+    /// instance id, so that they keep the same partitions.
     fn range(&self) -> BTreeMap<String, Partitions> {
         let mut members: Vec<&Member> = self.members.iter().collect();
         members.sort_by_key(|member| (member.instance_id.is_none(), member.instance_id.clone(), member.id.clone()));
@@ -137,16 +139,18 @@ impl Balancer {
         }
     }
 
-    /// Moves one partition from a member to another that has at least two fewer; returns false if no such move exists.
+    /// Moves one partition to a member that has at least two partitions fewer than its current owner. Returns false if
+    /// the members are balanced.
     fn balance_once(&mut self) -> bool {
-        // If the least loaded member of a class cannot take a partition, no other of the class can.
+        // It is enough to try the member with the fewest partitions in each class: if it cannot take a partition, the
+        // other members of its class cannot either.
         let mut least: Vec<_> = self.classes.iter().filter_map(|class| class.by_size.first().copied()).collect();
         least.sort_unstable();
         let move_found = least.into_iter().find_map(|(size, least)| {
             let topics = &self.class_of(least)?.topics;
             let most = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
             most.filter_map(|(_, most)| {
-                // The last partitions move, so that the first ones stay.
+                // The member's last partition that fits is moved, so that its first partitions stay.
                 let partitions = self.shares.get(*most)?.partitions.iter().rev();
                 Some((*most, least, *partitions.into_iter().find(|partition| topics.contains(&partition.0))?))
             })
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
     use tokio::time::Instant;
 
-    /// A group with random subscriptions and a random previous target.
+    /// Creates a group with random subscriptions and a random previous target assignment.
     fn consumers(random: &mut fastrand::Rng) -> Consumers {
         let mut group = Consumers::new(Instant::now());
         let topics = random.u8(1..6);
@@ -186,13 +190,13 @@ mod tests {
         group
     }
 
-    /// Returns all partitions of the topics that a member subscribes to.
+    /// Returns all partitions of the topics to which a member is subscribed.
     fn partitions_for(group: &Consumers, member: &Member) -> Partitions {
         let topics = group.subscribed_topics.iter().filter(|(name, _)| member.reads(name));
         topics.flat_map(|(_, (id, count))| (0..*count).map(|partition| (*id, partition))).collect()
     }
 
-    /// Checks that every subscribed partition is assigned once, to a subscriber.
+    /// Checks that every subscribed partition is assigned exactly once, to a subscribed member.
     fn check(group: &Consumers) {
         let mut assigned = Partitions::new();
         for member in &group.members {

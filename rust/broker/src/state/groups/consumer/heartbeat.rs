@@ -1,4 +1,5 @@
-//! ConsumerGroupHeartbeat: members join, report their subscription and owned partitions, and receive their assignment.
+//! ConsumerGroupHeartbeat: members join, report their subscription and owned partitions, and receive their assignment
+//! in the response.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -16,13 +17,13 @@ use crate::state::groups::random_uuid;
 
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
-/// First version in which members generate their ids (KIP-1082).
+/// First version in which members generate their own ids (KIP-1082).
 const FIRST_WITH_OWN_IDS: i16 = 1;
 
-/// Reason for a rejected heartbeat: error code and message.
+/// Error code and message for a rejected heartbeat.
 pub(crate) type Rejection = (ErrorCode, String);
 
-/// A heartbeat request with the context of its client.
+/// A heartbeat request, with information about its client.
 #[derive(Debug)]
 pub(crate) struct MemberHeartbeat<'a> {
     pub(crate) request: &'a ConsumerGroupHeartbeatRequest,
@@ -36,12 +37,12 @@ fn reject<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Rejection
 }
 
 impl MemberHeartbeat<'_> {
-    /// Returns true if the member joins; the group is created if it does not exist.
+    /// Returns true if the member joins the group. Its heartbeat creates the group if the group does not exist.
     pub(crate) fn joins(&self) -> bool {
         self.request.member_epoch == JOIN
     }
 
-    /// Validates the fields of the request, without the state of the group.
+    /// Validates the fields of the request that do not depend on the state of the group.
     pub(crate) fn check(&self) -> Result<(), Rejection> {
         let request = self.request;
         let is_empty = |field: &Option<String>| field.as_deref() == Some("");
@@ -76,7 +77,7 @@ impl MemberHeartbeat<'_> {
         reject(ErrorCode::INVALID_REQUEST, problem)
     }
 
-    /// Returns the owned partitions that the member reports, if it does.
+    /// Returns the partitions that the member reports as owned, or `None` if the request does not report them.
     fn owned(&self) -> Option<Partitions> {
         let owned = self.request.topic_partitions.as_ref()?;
         let each = |topic: &TopicPartitions| {
@@ -86,7 +87,8 @@ impl MemberHeartbeat<'_> {
         Some(owned.iter().flat_map(each).collect())
     }
 
-    /// Returns the pattern of the request: `Some(None)` removes the current one.
+    /// Returns the subscribed pattern of the request. `None` leaves the current pattern unchanged, `Some(None)` removes
+    /// it.
     fn pattern(&self) -> Result<Option<Option<Pattern>>, Rejection> {
         match self.request.subscribed_topic_regex.as_deref() {
             None => Ok(None),
@@ -102,7 +104,7 @@ impl MemberHeartbeat<'_> {
         }
     }
 
-    /// Returns true if the request is a full one, whose response includes the assignment.
+    /// Returns true if the request contains all fields. The response to such a request always includes the assignment.
     fn is_full(&self) -> bool {
         let request = self.request;
         self.joins()
@@ -113,7 +115,7 @@ impl MemberHeartbeat<'_> {
 }
 
 impl Consumers {
-    /// Handles a validated heartbeat.
+    /// Handles a heartbeat whose fields are valid.
     pub(crate) fn heartbeat(
         &mut self,
         now: Instant,
@@ -152,7 +154,7 @@ impl Consumers {
         })
     }
 
-    /// Returns the member as it was before this heartbeat, or a new one if it joins.
+    /// Returns the member in its state before this heartbeat, or a new member if it joins.
     fn admit(
         &mut self,
         now: Instant,
@@ -189,7 +191,7 @@ impl Consumers {
         }
     }
 
-    /// Returns a static member under its new id, with its previous assignment.
+    /// Replaces the id of a static member that joins again, and returns the member with its previous assignment.
     fn rejoin_static(&mut self, instance_id: &str, id: &str) -> Member {
         let mut back = Member::new(id, Instant::now());
         if let Some(at) = self.members.iter().position(|member| member.instance_id.as_deref() == Some(instance_id)) {
@@ -210,7 +212,7 @@ impl Consumers {
         }
     }
 
-    /// Reconciles a member with its target, and returns the updated member.
+    /// Reconciles a member with its target assignment and returns the updated member.
     fn step(&mut self, now: Instant, id: &str, owned: Option<&Partitions>) -> Member {
         let held: HashSet<_> =
             self.members.iter().flat_map(|member| member.assigned.iter().chain(&member.revoking)).copied().collect();
@@ -251,7 +253,7 @@ impl Consumers {
         if request.member_epoch == LEAVE {
             self.fence(&id, now);
         } else if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
-            // A static member keeps its partitions until its session ends.
+            // A static member that leaves keeps its partitions until its session expires.
             member.epoch = LEAVE_STATIC_EPOCH;
             member.progress = Progress::Stable;
             member.revoking.clear();
@@ -265,12 +267,13 @@ impl Consumers {
     }
 }
 
-/// The interval is at least 1 ms: 0 would make members spin.
+/// Converts the heartbeat interval to milliseconds. The result is at least 1, since members would send heartbeats
+/// without pause at 0.
 fn millis(interval: Duration) -> i32 {
     i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1)
 }
 
-/// Updates a member from the heartbeat; returns true if the subscription has changed.
+/// Updates a member from its heartbeat. Returns true if its subscription has changed.
 fn update(member: &mut Member, heartbeat_request: &MemberHeartbeat<'_>, pattern: Option<Option<Pattern>>) -> bool {
     let request = heartbeat_request.request;
     let old = (member.topics.clone(), member.pattern().map(str::to_owned));

@@ -9,23 +9,23 @@ use tokio::time::Instant;
 
 use super::Partitions;
 
-/// Epoch of a static member that has left temporarily.
+/// Member epoch of a static member that has left temporarily and may join again.
 pub(super) const LEAVE_STATIC_EPOCH: i32 = -2;
-/// Maximum size of a compiled pattern.
+/// Maximum size of a compiled pattern in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Reconciliation state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The member has the target assignment of its epoch.
+    /// The member has the target assignment for its epoch.
     Stable,
-    /// The member has to revoke partitions and has not confirmed it.
+    /// The member has not yet confirmed that it revoked its lost partitions.
     Revoking,
-    /// The member waits for partitions that others have to revoke.
+    /// The member waits for partitions of its target that other members still own.
     Waiting,
 }
 
-/// A pattern of topic names, which must match the whole name.
+/// A regular expression that must match the whole topic name.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     pub(super) source: String,
@@ -34,8 +34,8 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(source: &str) -> Result<Self, regex::Error> {
-        // Topic names are ASCII. The source is compiled on its own first, so that the added group cannot make an
-        // invalid pattern valid.
+        // Unicode is disabled because topic names are ASCII. The source is first compiled alone, so that the group
+        // around it cannot make an invalid pattern valid.
         let build = |text: &str| RegexBuilder::new(text).unicode(false).size_limit(PATTERN_BYTES).build();
         build(source)?;
         Ok(Pattern { source: source.to_owned(), regex: build(&format!("^(?:{source})$"))? })
@@ -56,13 +56,13 @@ pub(crate) struct Member {
     pub(crate) epoch: i32,
     pub(super) previous_epoch: i32,
     pub(super) progress: Progress,
-    /// Assigned partitions, including those of the response in progress.
+    /// Assigned partitions. During a heartbeat they already include the partitions that its response assigns.
     pub(crate) assigned: Partitions,
-    /// Partitions to revoke that the member still owns.
+    /// Partitions that the member must revoke but still owns.
     pub(super) revoking: Partitions,
-    /// End of the session.
+    /// Time at which the session expires.
     pub(super) expires: Instant,
-    /// Deadline of the revocation.
+    /// Deadline for the revocation in progress.
     pub(super) revoke_by: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ impl Member {
             || self.pattern.as_ref().is_some_and(|pattern| pattern.regex.is_match(topic.as_bytes()))
     }
 
-    /// Returns true if the member has reached the target of this epoch.
+    /// Returns true if the member has reconciled with the target assignment of this epoch.
     pub(super) fn is_at(&self, epoch: i32) -> bool {
         self.progress == Progress::Stable && self.epoch == epoch
     }
@@ -107,7 +107,8 @@ impl Member {
         if epoch == self.epoch { Ok(()) } else { Err(ErrorCode::STALE_MEMBER_EPOCH) }
     }
 
-    /// Checks the epoch of a heartbeat. The previous epoch is accepted if the last response may have been lost.
+    /// Checks the member epoch of a heartbeat. The previous epoch is accepted too if the member may not have received
+    /// the last response.
     pub(super) fn check_heartbeat(&self, epoch: i32, owned: Option<&Partitions>) -> Result<(), ErrorCode> {
         let lost = epoch == self.previous_epoch && owned.is_some_and(|owned| owned.is_subset(&self.assigned));
         if epoch == self.epoch || (epoch < self.epoch && lost) { Ok(()) } else { Err(ErrorCode::FENCED_MEMBER_EPOCH) }

@@ -1,6 +1,6 @@
-//! Consumer groups with server-side assignment (KIP-848). The group epoch counts changes of members, subscriptions and
-//! topics; the target assignment is computed for a group epoch; each member reconciles with its target at its own pace,
-//! and revokes before it takes new partitions.
+//! Consumer groups with server-side assignment (KIP-848). Changes of members, subscriptions and topics bump the group
+//! epoch. A target assignment is computed for each group epoch. Members reconcile with their target independently, and
+//! each revokes partitions before it gets new ones.
 
 mod assign;
 mod heartbeat;
@@ -19,23 +19,23 @@ pub(crate) use member::Member;
 pub(crate) use topics::Catalog;
 use topics::TopicIndex;
 
-/// Partitions as topic id and index.
+/// Partitions, each as topic id and partition index.
 pub(crate) type Partitions = BTreeSet<([u8; 16], i32)>;
 
-/// First version in which a commit can carry a member epoch.
+/// First OffsetCommit version that can contain a member epoch.
 const FIRST_COMMIT_WITH_EPOCH: i16 = 9;
 
 /// Members and target assignment of a consumer group.
 #[derive(Debug)]
 pub(crate) struct Consumers {
-    /// Bumped on changes of members, subscriptions or topics.
+    /// Group epoch, bumped when members, subscriptions or topics change.
     epoch: i32,
-    /// Group epoch of the target assignment.
+    /// Group epoch for which the target assignment was computed.
     target_epoch: i32,
     /// Members in the order in which they joined.
     members: Vec<Member>,
     target: BTreeMap<String, Partitions>,
-    /// Subscribed topics at the last bump of the epoch.
+    /// Subscribed topics that existed at the last bump of the group epoch.
     subscribed_topics: TopicIndex,
     since: Instant,
 }
@@ -64,7 +64,7 @@ impl Consumers {
         &self.members
     }
 
-    /// Returns the target assignment of a member.
+    /// Returns the target assignment of a member, by member id.
     pub(crate) fn target(&self, member: &str) -> Partitions {
         self.target.get(member).cloned().unwrap_or_default()
     }
@@ -73,7 +73,7 @@ impl Consumers {
         self.members.is_empty()
     }
 
-    /// Time of the removal of the last member.
+    /// Returns the time at which the group was created or lost its last member.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
@@ -103,7 +103,7 @@ impl Consumers {
         self.members.iter().find(|member| member.instance_id.as_deref() == Some(instance_id))
     }
 
-    /// Removes a member; its partitions are free immediately.
+    /// Removes a member. Its partitions can be assigned to other members immediately.
     fn fence(&mut self, id: &str, now: Instant) {
         self.members.retain(|member| member.id != id);
         self.target.remove(id);
@@ -114,12 +114,12 @@ impl Consumers {
         }
     }
 
-    /// Returns the next session or revocation deadline.
+    /// Returns the earliest deadline of a session or a revocation.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.members.iter().flat_map(|member| [Some(member.expires), member.revoke_by]).flatten().min()
     }
 
-    /// Removes members whose session or revocation deadline has passed.
+    /// Removes the members whose session or revocation deadline has passed.
     pub(crate) fn tick(&mut self, now: Instant) {
         let is_late = |member: &&Member| member.expires <= now || member.revoke_by.is_some_and(|end| end <= now);
         let late: Vec<String> = self.members.iter().filter(is_late).map(|member| member.id.clone()).collect();
@@ -128,7 +128,7 @@ impl Consumers {
         }
     }
 
-    /// Moves the group to another coordinator, which knows the whole state, and restarts the timeouts.
+    /// Moves the group to another coordinator. It keeps the whole state, but timeouts start again.
     pub(crate) fn reload(&mut self, now: Instant, options: &GroupOptions) {
         for member in &mut self.members {
             member.expires = now + options.consumer_session_timeout;
@@ -136,7 +136,7 @@ impl Consumers {
         }
     }
 
-    /// Checks that offsets may be committed by this member and epoch.
+    /// Checks that this member may commit offsets with this member epoch.
     pub(crate) fn check_commit(&self, version: i16, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
         if epoch < 0 && self.members.is_empty() {
             return Ok(());
@@ -148,12 +148,13 @@ impl Consumers {
         member.check_epoch(epoch)
     }
 
-    /// Checks a commit in a transaction; all versions of its request carry the member epoch.
+    /// Checks that this member may commit offsets in a transaction. All versions of TxnOffsetCommit that name a member
+    /// contain its epoch.
     pub(crate) fn check_transactional_commit(&self, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
         self.check_commit(FIRST_COMMIT_WITH_EPOCH, member_id, epoch)
     }
 
-    /// Checks that this member may fetch offsets; requests without a member id and epoch always may.
+    /// Checks that this member may fetch offsets. Requests without a member id and epoch are always allowed.
     pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         if member_id.is_none() && epoch < 0 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Reconciliation of a member: it revokes partitions and confirms it before another member may take them.
+//! Reconciliation of a member: before another member can get its lost partitions, it revokes them and confirms the
+//! revocation.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -7,8 +8,8 @@ use super::Partitions;
 use super::member::{Member, Progress};
 
 impl Member {
-    /// Advances the member towards its target. `owned` are the partitions that the member reports, if it does; `held`
-    /// are the partitions that any member holds.
+    /// Advances the member towards its target assignment. `owned` are the partitions that the member reports as owned,
+    /// or `None` if it does not report them. `held` are the partitions that any member owns or is assigned.
     pub(super) fn reconcile<S: BuildHasher>(
         &mut self,
         (target_epoch, target): (i32, &Partitions),
@@ -19,7 +20,7 @@ impl Member {
         let epoch = match self.progress {
             Progress::Stable if self.epoch == target_epoch => return,
             Progress::Revoking if holds(&self.revoking) => return,
-            // The revocation of the previous epoch is complete.
+            // The member has confirmed the revocation, so it can advance to the next epoch.
             Progress::Revoking => self.epoch.wrapping_add(1),
             Progress::Stable | Progress::Waiting => self.epoch,
         };

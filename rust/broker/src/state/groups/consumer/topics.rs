@@ -1,10 +1,10 @@
-//! Topics known to the broker, and topics subscribed by a group.
+//! Topics of the broker, and the topics to which a group is subscribed.
 
 use std::collections::BTreeMap;
 
 use super::Consumers;
 
-/// Topic ids and partition counts by name.
+/// Topic id and partition count of each topic, by topic name.
 pub(crate) type TopicIndex = BTreeMap<String, ([u8; 16], i32)>;
 
 /// All topics of the broker.
@@ -12,7 +12,7 @@ pub(crate) type TopicIndex = BTreeMap<String, ([u8; 16], i32)>;
 pub(crate) struct Catalog(pub(crate) TopicIndex);
 
 impl Consumers {
-    /// Returns the existing topics that any member subscribes to.
+    /// Returns the existing topics to which any member is subscribed.
     pub(super) fn find_subscribed_topics(&self, catalog: &Catalog) -> TopicIndex {
         let is_read = |name: &str| self.members.iter().any(|member| member.reads(name));
         let read = catalog.0.iter().filter(|(name, _)| is_read(name));
