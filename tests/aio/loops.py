@@ -1,4 +1,4 @@
-"""Event loops under which the async clients are tested, and helpers to check that they leave nothing behind."""
+"""Event loops under which the async clients are tested, and helpers to check that no resources are left open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Main = Callable[[], Awaitable[Any]]
 
 
 class NoReadersLoop(asyncio.SelectorEventLoop):
-    """A loop that cannot watch foreign sockets, like the Proactor loop of Windows."""
+    """A loop that can watch only its own socket, like the Proactor loop of Windows."""
 
     def add_reader(self, fd: Any, *arguments: Any) -> None:  # type: ignore[override]
         if fd is not self._ssock.fileno():  # type: ignore[attr-defined]
@@ -36,7 +36,7 @@ async def _coroutine(main: Main) -> Any:
     return await main()
 
 
-#: Functions that run a coroutine function in a new loop, by name.
+#: Functions that run a coroutine function in a new event loop, by the name of the loop.
 RUN: dict[str, Callable[[Main], Any]] = {
     "asyncio": _runner(asyncio.SelectorEventLoop),
     "uvloop": _runner(uvloop.new_event_loop),
@@ -50,16 +50,16 @@ def descriptors() -> int:
 
 
 def threads() -> set[str]:
-    """Returns the names of Python's threads."""
+    """Returns the names of all Python threads."""
     return {thread.name for thread in threading.enumerate()}
 
 
-#: The loops that applications use.
+#: Names of the loops that applications use.
 COMMON = ("asyncio", "uvloop", "trio")
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
-    """Returns the result of `work`, or None if it was cancelled after `seconds`."""
+    """Returns the result of `work()`, or None if it takes longer than `seconds` and is cancelled."""
     if _in_trio():
         with trio.move_on_after(seconds):
             return await work()
@@ -71,7 +71,7 @@ async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def cancel_after(begun: threading.Event, work: Callable[[], Awaitable[Any]]) -> None:
-    """Runs `work` and cancels it once `begun` is set."""
+    """Runs `work` and cancels it after `begun` is set."""
     if _in_trio():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(work)

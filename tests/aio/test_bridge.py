@@ -1,4 +1,6 @@
-"""The bridge between the core's threads and event loops: results arrive, and ended loops leave no resources behind."""
+"""The bridge between the core's threads and event loops: calls return their results, and ended loops leave no resources
+open.
+"""
 
 import asyncio
 import gc
@@ -23,7 +25,7 @@ def admin(broker: Broker) -> Iterator[Admin]:
 
 
 def call(admin: Admin, topic: str = "t") -> "_core.Call[int]":
-    """Requests one topic by name; the result is the number of topics found."""
+    """Starts a call that requests the metadata of one topic. Its result is the number of topics in the response."""
     return _core.admin_list_topics(admin._open, [topic], 10.0).then(len)
 
 
@@ -57,14 +59,14 @@ def test_a_call_can_be_awaited_once(admin: Admin) -> None:
 
 
 def test_wake_ups_of_a_busy_loop_are_coalesced(admin: Admin) -> None:
-    """A hundred results arrive while the loop is busy and wake it only a few times."""
+    """A hundred calls complete while the loop is busy, but they wake the loop only a few times."""
 
     async def main() -> int:
         await call(admin)
         before = _core.loop_wake_ups()
         begun = [asyncio.ensure_future(await_call(call(admin))) for _ in range(100)]
         await asyncio.sleep(0)
-        # The loop does not run here, and the responses to the earlier requests have arrived afterwards.
+        # These calls block the loop until responses have arrived, including those of the earlier calls.
         for _ in range(100):
             call(admin).wait()
         assert await asyncio.gather(*begun) == [1] * 100
@@ -84,7 +86,7 @@ def test_loops_with_pending_calls_leave_no_resources(broker: Broker, admin: Admi
     begun: list[_core.Call[int]] = []
     for _ in range(3):
         RUN[kind](main)
-    # Threads and descriptors of other tests may still be closing.
+    # Other tests may still be ending threads and closing descriptors.
     before = settled(resources)
     for _ in range(20):
         RUN[kind](main)
@@ -102,7 +104,7 @@ def no_new_resources(before: tuple[int, set[str], int]) -> bool:
 
 
 async def abandon(kind: str, one: "_core.Call[int]") -> None:
-    """Starts a call and stops waiting for its result."""
+    """Starts a call and cancels the wait for its result."""
     if kind == "trio":
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -118,7 +120,7 @@ async def await_call(one: "_core.Call[int]") -> int:
 
 
 def test_unclosed_loop_with_a_pending_call_is_collected(admin: Admin) -> None:
-    """The loop is not closed; the resulting ResourceWarning is asyncio's own."""
+    """The loop is never closed, which makes asyncio itself report a ResourceWarning."""
 
     def drop_loop() -> None:
         running = asyncio.SelectorEventLoop()
@@ -127,7 +129,7 @@ def test_unclosed_loop_with_a_pending_call_is_collected(admin: Admin) -> None:
         waiting.cancel()
         running.run_until_complete(asyncio.sleep(0))
 
-    # Opens the client's connection, both ends of which are in this process.
+    # Opens the client's connection before descriptors are counted, since the broker's end is in this process too.
     call(admin).wait()
     drop_loop()
     before = settled(resources)
@@ -164,7 +166,9 @@ work = [lambda call=call: forever(call) for call in calls]
 
 @pytest.mark.parametrize("calls", [AWAITED, BLOCKING], ids=["awaited", "blocking"])
 def test_interpreter_exits_during_calls_on_daemon_threads(calls: str) -> None:
-    """The loop runs on a daemon thread, as in a service: the core must not enter Python during finalization."""
+    """The loop runs on a daemon thread, as in a service. The core must not enter Python while the interpreter is
+    finalized.
+    """
     program = f"""
 import logging, sys, threading, time
 logging.disable()

@@ -1,4 +1,4 @@
-"""Cancelled tasks lose no row, record, event or order."""
+"""Cancelling a task loses no row, record or event, and keeps the order."""
 
 import asyncio
 import os
@@ -76,7 +76,7 @@ def test_a_second_poll_at_the_same_time_raises(servers: str) -> None:
 
 @pytest.mark.parametrize("kind", COMMON)
 def test_cancelled_send_queues_nothing(broker, servers: str, kind: str) -> None:
-    """With memory for few records and a slow broker most sends wait."""
+    """The producer has memory for few records, and the broker is slow, so most sends wait for memory."""
     broker.fail("Produce", delay=0.2, times=10)
     queued: list[int] = []
 
@@ -116,7 +116,7 @@ def committed(servers: str) -> int:
 
 @pytest.mark.parametrize("kind", COMMON)
 def test_cancelled_send_batch_reports_the_queued_rows(broker, servers: str, kind: str) -> None:
-    """With memory for some rows and a slow broker the call waits in the middle of its rows."""
+    """The producer has memory for some of the rows, and the broker is slow, so the call waits after some rows."""
     broker.fail("Produce", delay=0.5, times=2)
 
     async def main() -> None:
@@ -136,7 +136,7 @@ def test_cancelled_send_batch_reports_the_queued_rows(broker, servers: str, kind
             assert notes == [f"send_batch to topic t was stopped: {queued} rows are queued, the rest is not sent"]
             assert 0 < queued < 100
             await producer.flush()
-            # Long enough for a call that was not stopped to queue its next rows.
+            # If the call had not been stopped, it would queue further rows during this time.
             await pause(0.1)
             await producer.flush()
             assert committed(servers) == queued
@@ -250,7 +250,7 @@ def test_second_close_waits_for_the_cancelled_close(broker, servers: str, kind: 
         await within(0.1, consumer.close)
         await consumer.close()
         waited = time.monotonic() - started
-        # The consumer is closed now, so that this call returns without waiting.
+        # The consumer is already closed, so this call returns immediately.
         await consumer.close()
         return waited
 

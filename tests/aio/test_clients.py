@@ -109,7 +109,7 @@ def test_one_produce_response_wakes_the_loop_once(servers: str) -> None:
 
 
 def test_done_callbacks_receive_the_delivery(servers: str) -> None:
-    """Deliveries behave like futures of `concurrent.futures`: one class for threads, loops and callbacks."""
+    """Deliveries behave like `concurrent.futures.Future`. One class supports threads, event loops and callbacks."""
     with Producer(bootstrap_servers=servers) as producer:
         called: list[object] = []
         one, many = producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": [b"1", b"2"]}))
@@ -276,14 +276,14 @@ def test_invalid_calls_raise_when_awaited(servers: str) -> None:
 
 
 def test_callbacks_run_in_the_callers_context(broker, servers: str) -> None:
-    """Callbacks run in a copy of the caller's context, as those of asyncio futures do."""
+    """Callbacks run in a copy of the caller's context, like callbacks of asyncio futures."""
     request = contextvars.ContextVar("request", default="none")
     seen: list[tuple[str, str]] = []
     events = threading.Event()
 
     def note(what: str) -> None:
         seen.append((what, request.get()))
-        # Changes the copy of this call only.
+        # This changes only the copy that belongs to this call.
         request.set("changed")
 
     def on_event(event: object) -> None:
@@ -321,8 +321,8 @@ def test_unraisable_report_names_the_callback(servers: str, monkeypatch: pytest.
 
 
 def test_pending_callbacks_do_not_block_the_loop(servers: str) -> None:
-    """A thread that adds more callbacks than can be called is slowed down; a loop must not be, since that stops all
-    tasks.
+    """If a thread adds callbacks faster than they are called, it has to wait. An event loop must not wait, since this
+    would stop all of its tasks.
     """
     go_on = threading.Event()
 
@@ -341,7 +341,7 @@ def test_pending_callbacks_do_not_block_the_loop(servers: str) -> None:
             return went_on
 
     try:
-        # Each call would wait a second for the callback thread, which is blocked.
+        # If the loop had to wait, each call would take a second, because the callback thread is blocked.
         assert RUN["asyncio"](main) < 15.0
     finally:
         go_on.set()
@@ -384,7 +384,9 @@ def test_partitions_for_a_missing_topic_fails_early() -> None:
 
 
 def test_consecutive_seeks_are_one_request(servers: str) -> None:
-    """Looking up the first partition immediately would delay the rows of the others by `fetch.max.wait.ms`."""
+    """If the position of the first partition were looked up immediately, the rows of the others would be delayed by
+    `fetch.max.wait.ms`.
+    """
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("four", b"v", partition=1).result()
     with Consumer(bootstrap_servers=servers, fetch_max_wait_ms=30_000, request_timeout_ms=60_000) as consumer:
@@ -392,7 +394,7 @@ def test_consecutive_seeks_are_one_request(servers: str) -> None:
         consumer.assign(parts)
         for part in parts:
             consumer.seek(part, 0)
-            # Long enough for a request, if one were sent.
+            # If `seek` sent a request, it would be sent during this time.
             time.sleep(0.1)
         started = time.monotonic()
         assert consumer.poll(60.0).num_rows == 1

@@ -1,4 +1,4 @@
-"""Loops that end with work pending leave no warning, thread or descriptor behind; nor does the interpreter."""
+"""A loop that ends during calls leaves no warning, thread or descriptor behind, and neither does the interpreter."""
 
 import os
 import signal
@@ -104,7 +104,7 @@ async def main():
 
 
 def state(pid: int) -> str:
-    """Returns the state of the main thread and its number of voluntary context switches."""
+    """Returns the state of the main thread of a process, and its number of voluntary context switches."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return "\n".join(line for line in lines if line.startswith(("State:", "voluntary_ctxt_switches:")))
 
@@ -116,12 +116,12 @@ def test_ctrl_c_ends_a_poll_and_leaves_the_group(kind: str) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "reads\n"
-            # Waits until the loop sleeps: asyncio handles a signal that arrives just before epoll_wait only after it
-            # returns.
+            # Waits until the loop sleeps. If a signal arrives just before epoll_wait, asyncio handles it only after
+            # epoll_wait has returned.
             until(lambda: " (sleeping)" in settled(lambda: state(program.pid)))
             program.send_signal(signal.SIGINT)
             _, errors = program.communicate(timeout=60)
         assert program.returncode != 0
         assert "KeyboardInterrupt" in errors
-        # The member has left the group explicitly: its session would last 45 s.
+        # The member has left the group explicitly, since its session would expire only after 45 s.
         assert not admin.describe_groups(["g"])["g"].members

@@ -25,7 +25,7 @@ def servers(broker: Broker) -> str:
 
 @pytest.fixture
 def read() -> Callable[..., pa.Table]:
-    """Returns a function that polls until `rows` rows have arrived: `read(consumer, 100)`."""
+    """Returns a function that polls until at least `rows` rows have arrived: `read(consumer, 100)`."""
 
     def poll(consumer: Consumer, rows: int, seconds: float = 60) -> pa.Table:
         batches = []

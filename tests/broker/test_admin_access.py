@@ -198,7 +198,7 @@ def test_list_offsets_by_time_after_delete_records(three):
     with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1000) as producer:
         for n in range(6):
             producer.send("t", b"x", partition=0, timestamp=1000 * (n + 1))
-    # In the middle of the only batch.
+    # Offset 3 is in the middle of the only batch.
     admin.delete_records({tp: 3})
     for at, offset in ((0, 3), (1500, 3), (4000, 3), (4500, 4), (OffsetSpec.MAX_TIMESTAMP, 5)):
         assert admin.list_offsets({tp: at})[tp].offset == offset, at

@@ -1,4 +1,4 @@
-"""Admin operations on the embedded broker: results, changes, routing of requests, and partial failures."""
+"""Admin operations on the embedded broker: results, changes, the brokers that get requests, and partial failures."""
 
 import asyncio
 from uuid import UUID
@@ -75,7 +75,7 @@ def test_create_partitions(three_brokers):
         assert producer.send("t", b"x", partition=8).result(10).offset == 0
     with pytest.raises(InvalidPartitionsError, match="it can only get more"):
         admin.create_partitions({"t": 3})
-    # Failures of several classes raise the plain PartialFailureError.
+    # If the failures have different classes, PartialFailureError itself is raised.
     with pytest.raises(PartialFailureError, match="and 1 more") as raised:
         admin.create_partitions({"t": 3, "nope": 2})
     assert type(raised.value) is PartialFailureError
@@ -136,7 +136,7 @@ def test_alter_and_describe_configs(three_brokers):
     assert admin.alter_configs({topic: change}) == {topic: None}
     found = admin.describe_configs([topic])[topic]
     assert (found["retention.ms"].value, found["retention.ms"].source) == ("7", ConfigSource.TOPIC)
-    # Appending to an unset config starts from its default, as in Kafka.
+    # APPEND to a config that is not set starts from the default, as in Kafka.
     assert found["cleanup.policy"].value == "delete,compact"
     assert found["max.message.bytes"].source == ConfigSource.DEFAULT
     admin.alter_configs({topic: ConfigChange(delete=("retention.ms",), subtract={"cleanup.policy": "delete"})})
@@ -146,7 +146,8 @@ def test_alter_and_describe_configs(three_brokers):
     }  # fmt: skip
     admin.alter_configs({topic: {"retention.ms": "9"}}, validate_only=True)
     assert admin.describe_configs([topic])[topic]["retention.ms"].value == "604800000"
-    # A broker knows only its own configs: each is requested from that broker, and a missing broker fails alone.
+    # A broker knows only its own configs, so they are requested from that broker. If a broker is missing, only its
+    # configs fail.
     brokers = [ConfigResource.broker(n) for n in (0, 1, 2)]
     shared, group = ConfigResource.broker(), ConfigResource.group("g")
     admin.alter_configs({**{b: {"log.retention.ms": b.name} for b in brokers}, shared: {"x": "y"}, group: {"z": "1"}})
@@ -300,7 +301,7 @@ def test_error_names_the_required_kafka_version():
         ):
             with pytest.raises(UnsupportedVersionError, match=rf"needs Kafka {needed}"):
                 call()
-        # Fallbacks to requests that older brokers support.
+        # For older brokers, Admin falls back to requests that they support.
         assert [b.id for b in a.describe_cluster().brokers] == [0]
         assert len(a.describe_topics(["t"])["t"].partitions) == 1
 

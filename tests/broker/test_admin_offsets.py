@@ -42,7 +42,7 @@ def test_fetch_offsets_returns_committed_offsets_or_none(admin, servers):
 def test_every_version_of_commit_and_fetch(admin, commit):
     timed = {"timestamp": 1} if commit == 1 else {"retention": 3600} if 2 <= commit <= 4 else {}
     assert admin.commit_offsets("g", {T0: 5, FOUR1: 6}, api_version=commit, **timed) == {T0: None, FOUR1: None}
-    # Version 0 stores offsets elsewhere, in ZooKeeper.
+    # OffsetCommit v0 stores offsets in ZooKeeper, separate from those of later versions.
     for fetch in range(1, 11) if commit else [0]:
         found = admin.fetch_offsets("g", [FOUR1, FOUR3, T0], api_version=fetch, require_stable=fetch >= 7)
         assert found == {FOUR1: OffsetAndMetadata(6), FOUR3: None, T0: OffsetAndMetadata(5)}
@@ -146,7 +146,7 @@ def test_different_offset_storages_warn_once_at_the_constructor(servers, client,
     options = {"bootstrap.servers": servers, **{k: v for k, v in versions.items() if v is not None}}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # Unclosed clients of other tests may be collected here.
+        # The garbage collector may report unclosed clients of other tests during this call.
         warnings.simplefilter("ignore", ResourceWarning)
         client(options).close()
     [warned] = caught

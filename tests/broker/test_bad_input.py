@@ -37,7 +37,7 @@ def respond_with_a_huge_length(connection):
 
 @pytest.fixture
 def impostor(request):
-    """Starts a server that runs `request.param` for each connection, and yields its address."""
+    """Starts a server that calls `request.param` for each connection, and yields its address."""
     server = socket.create_server(("127.0.0.1", 0))
     connections = []
 
@@ -199,6 +199,6 @@ def test_ctrl_c_ends_blocking_calls(impostor, call):
         waiting.send_signal(signal.SIGINT)
         out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, err) == (0, "")
-    # The documented limit is 200 ms; a busy machine is allowed a few seconds. Without the signal the call takes a
+    # The documented limit is 200 ms. The test allows 10 s on a busy machine; without the signal, the call would take a
     # minute.
     assert float(out) - sent < 10.0

@@ -32,7 +32,7 @@ def login(mechanism="PLAIN", username="alice", password="secret"):
 
 
 def librdkafka_sends(broker, options):
-    """Returns whether a record of librdkafka is delivered, and its error texts."""
+    """Sends a record with librdkafka. Returns True if it was delivered, and the texts of all errors."""
     errors = []
     options = {"bootstrap.servers": broker.bootstrap_servers, **options, "error_cb": lambda e: errors.append(e.str())}
     producer = Librdkafka({**options, "message.timeout.ms": 20_000})
@@ -104,7 +104,7 @@ def test_enabled_mechanisms():
 
 def test_librdkafka_reauthenticates():
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users=USERS, session_lifetime=5) as broker:
-        # librdkafka reauthenticates after nine tenths of the session lifetime.
+        # librdkafka re-authenticates after nine tenths of the session lifetime.
         producer = Librdkafka({"bootstrap.servers": broker.bootstrap_servers, **login("SCRAM-SHA-256")})
         deadline = time.monotonic() + 60
         while broker.logins().repeated < 2 and time.monotonic() < deadline:
@@ -147,7 +147,7 @@ def test_alter_logins(secured):
 
 
 def topics(options):
-    """Returns the topics, which samsarrow and librdkafka must list equally."""
+    """Lists the topics with samsarrow and with librdkafka, and checks that the lists are equal."""
     with Admin(**options) as admin:
         ours = set(admin.list_topics())
     theirs = set(AdminClient(options).list_topics(timeout=20).topics)
@@ -172,7 +172,7 @@ def test_logins_over_tls(mechanism, read):
         assert connections.accepted > connections.resumed > 0
         assert connections.with_certificate == 0
         assert librdkafka_sends(broker, options) == (True, [])
-        # A client may close a connection before the login.
+        # There may be fewer logins than connections, since librdkafka may close a connection before the login.
         logins = broker.logins()
         assert logins == Logins(logins.succeeded, 0, 0, 0)
         assert 5 < logins.succeeded <= broker.connections().accepted
@@ -190,9 +190,9 @@ def test_client_certificates(client_auth):
             return
         with Admin(**without) as admin, pytest.raises(TlsError, match="certificate"):
             admin.list_topics()
-        # The broker counts a failed handshake only after its own side has ended.
+        # The broker counts a failed handshake only when its own side of the connection has ended.
         until(lambda: broker.connections().refused >= 1)
-        # The same certificate under Java's option names.
+        # The client certificate is passed with the option names of Java's client.
         shown = broker.client_certificate("bob")
         java = {
             "ssl.truststore.certificates": broker.ca_pem,

@@ -1,4 +1,4 @@
-"""Transactions on the embedded broker: versions, fencing, delays, and late or missing responses."""
+"""Transactions on the embedded broker: both protocol versions, fencing, delays, and late or missing responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def producer(broker: Broker, name: str = "x", **options: object) -> Producer:
 
 
 def values(broker: Broker, topic: str = "t") -> list[bytes]:
-    """Returns the committed values of partition 0, up to its end."""
+    """Returns the values of committed transactions in partition 0, up to the end offset."""
     options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         where = TopicPartition(topic, 0)
@@ -109,8 +109,8 @@ def test_stale_metadata() -> None:
             with pytest.raises(KafkaError):
                 p.send("gone", b"v").result(10)
             p.send("t", b"1").result(10)
-            # Metadata still name the old leader; a client that learns the new leader from a response continues, or
-            # waits.
+            # The metadata still contain the old leader. A client that gets the new leader in a Produce response
+            # continues, and other clients retry until the metadata are current.
             broker.move_leader("t", 0, 1)
             broker.move_leader("t", 0, 0)
             broker.heal("Metadata")
@@ -127,7 +127,7 @@ def test_timed_out_begin_can_be_repeated() -> None:
         with producer(broker, max_block_ms=300) as p:
             with pytest.raises(KafkaTimeoutError, match="call begin_transaction again"):
                 p.begin_transaction()
-            # The producer id arrives after the call has timed out.
+            # The response with the producer id arrives after `begin_transaction` has timed out.
             until(lambda: broker.transaction_state("x") is not None)
             for number in range(2):
                 with p.transaction():
@@ -139,8 +139,8 @@ def test_timed_out_begin_can_be_repeated() -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_error_after_transaction_timeout_names_the_option(version: int) -> None:
-    """The error codes are those of a fenced producer and of an invalid state; the producer knows how long the
-    transaction was open.
+    """The broker only returns PRODUCER_FENCED or INVALID_TXN_STATE. The producer adds the reason, since it knows how
+    long the transaction was open.
     """
     reason = r"longer than transaction.timeout.ms \(0.3 s\): the coordinator has aborted it"
     with Broker(topics={"t": 1}, transaction_version=version) as broker:
@@ -199,7 +199,7 @@ def test_close_timeout_covers_abort_and_flush() -> None:
         for api in ("EndTxn", "Produce"):
             broker.fail(api, delay=60.0, times=None)
         p.send("t", b"v")
-        # A record in flight is not dropped by the abort.
+        # The record must be in flight before the abort, which would drop a queued record.
         time.sleep(0.5)
         started = time.monotonic()
         with pytest.raises(KafkaTimeoutError):

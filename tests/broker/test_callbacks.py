@@ -1,4 +1,4 @@
-"""Client calls from callbacks, signal handlers, listeners, assignors, streams and finalizers."""
+"""Calls of clients from callbacks, signal handlers, listeners, assignors, streams and finalizers."""
 
 import os
 import signal
@@ -122,7 +122,7 @@ def test_failed_stream_sends_earlier_batches(servers):
 
 
 def test_callbacks_use_their_producer(broker, servers, capfd):
-    """Callbacks send to new and missing topics, wait for results, flush and close."""
+    """Callbacks send to known and unknown topics, wait for results, flush, and close their producer."""
     seen, done = [], threading.Event()
     producer = Producer(bootstrap_servers=servers, max_block_ms=2000)
 
@@ -134,7 +134,8 @@ def test_callbacks_use_their_producer(broker, servers, capfd):
 
     def first(metadata, error):
         seen.append(metadata.topic)
-        # The producer has no metadata of this topic, and the next does not exist: both calls wait.
+        # The producer has no metadata of `four`, and `nowhere` does not exist, so both calls wait for a Metadata
+        # response.
         seen.append(producer.send("four", b"x").result(30).topic)
         try:
             producer.send("nowhere", b"x").result(30)
@@ -168,7 +169,7 @@ def test_callbacks_run_in_order_on_one_thread_before_flush_returns(servers):
 
 
 def test_slow_callbacks_slow_down_senders(servers):
-    """The number of pending callbacks is bounded, independently of the producer's buffer."""
+    """The number of pending callbacks is limited, even if the producer's buffer has space."""
     stop = threading.Event()
     called = []
     with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
@@ -189,7 +190,7 @@ def test_slow_callbacks_slow_down_senders(servers):
 
 
 def test_an_assignor_uses_clients(broker, servers):
-    """Assignors of more groups than the runtime has threads."""
+    """The number of groups whose assignors wait for a client exceeds the number of threads of the runtime."""
 
     class Looking(Assignor):
         name = "looking"
@@ -321,13 +322,15 @@ def test_consumer_used_by_eight_threads(servers, capfd):
         for thread in threads:
             thread.join()
     assert failures == []
-    # A thread may receive rows that were fetched before another thread's pause: none may be lost.
+    # A thread may receive rows that were fetched before another thread paused the partition. No row may be lost.
     assert {int(value) for value in seen} == set(range(total))
     assert "panicked" not in capfd.readouterr().err
 
 
 def test_exit_hooks_and_finalizers_use_clients(broker, servers):
-    """Exit hooks of the application run while callbacks are still called; finalizers deliver without callbacks."""
+    """Callbacks are called while exit hooks of the application run. Producers in finalizers deliver records, but call
+    no callbacks.
+    """
     code, out, err = run(
         """
         import atexit, sys
@@ -392,7 +395,7 @@ def test_forked_children_of_a_logging_process_do_not_block(servers):
 
 @pytest.mark.parametrize("api", ["OffsetCommit", "LeaveGroup"])
 def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
-    """For each request that may hang at the broker."""
+    """OffsetCommit and LeaveGroup are the requests during which `close` may wait for a slow broker."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"x").result(10)
     broker.fail(api, delay=40.0)
@@ -417,7 +420,7 @@ def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
     )
     broker.heal()
     assert (code, err) == (0, "")
-    # The documented limit is 200 ms; a busy machine is allowed a few seconds. The request takes 40 s.
+    # The documented limit is 200 ms. The test allows 10 s on a busy machine; the delayed request takes 40 s.
     assert time.time() - float(out) < 10.0
 
 
@@ -445,7 +448,7 @@ def test_ctrl_c_ends_closing_a_producer(broker, servers):
 
 
 class Stops(BaseException):
-    """Neither an `Exception` nor an error of samsarrow, like `KeyboardInterrupt`."""
+    """An error that is neither an `Exception` nor an error of samsarrow, like `KeyboardInterrupt`."""
 
 
 @pytest.mark.parametrize(
@@ -464,7 +467,7 @@ def test_send_batch_raises_errors_of_its_reader(error, how, servers):
             producer.send_batch("t", reader, **({"value_format": "string"} if how == "format" else {}))
         assert raised.value is error
         if isinstance(error, Exception):
-            # Rows before the error stay queued.
+            # The row before the error stays queued.
             assert len(raised.value.delivery) == 1
 
 

@@ -33,7 +33,7 @@ def admin(servers):
 
 
 def fill(servers, partitions=range(4)):
-    """Writes ten records to each partition of `four`, with timestamps a second apart."""
+    """Writes ten records to each of these partitions of `four`. Their timestamps are one second apart."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(10):
             for p in partitions:
@@ -55,7 +55,7 @@ def test_topics_create_with_assignment(command, admin):
     command("topics", "create", "placed", "--assignment", "2:0,1:2", "--set", "retention.ms=5")
     described = rows(command("topics", "describe", "placed"))
     assert [(r["leader"], r["replicas"], r["isr"]) for r in described] == [(2, [2, 0], [2, 0]), (1, [1, 2], [1, 2])]
-    # A dry run rejects everything that the controller would reject.
+    # A dry run rejects all arguments that the controller would reject.
     assert "must be a known broker" in command("topics", "create", "far", "--assignment", "9", "--dry-run", code=1).err
     assert "already exists" in command("topics", "create", "placed", "ok", "--dry-run", code=3).err
     assert "or there already" in command("topics", "create", "placed", "--dry-run", "--if-not-exists").err
@@ -92,7 +92,7 @@ def test_topics_alter(command, admin):
     assert settings(admin, ConfigResource.topic("four")) == {"cleanup.policy": "compact"}
     command("topics", "alter", "t", "-p", "2", "--assignment", "1")
     assert admin.describe_topics(["t"])["t"].partitions[1].replicas == (1,)
-    # One step fails, the other is applied.
+    # Adding partitions fails, but the config is changed.
     partly = command("topics", "alter", "four", "-p", "3", "--set", "retention.ms=9", code=3)
     assert "it can only get more" in partly.err
     assert settings(admin, ConfigResource.topic("four"))["retention.ms"] == "9"
@@ -122,7 +122,7 @@ def test_topics_trim(command, servers):
     command("topics", "trim", "four", "--before", "2", "-y")
     assert beginnings() == [3, 2, 4, 4]
     assert "nothing to delete" in command("topics", "trim", "four", "--before", "2", "-y").err
-    # No record is that new, so that everything is deleted.
+    # All records are older than this time, so all are deleted.
     command("topics", "trim", "four", "--before-time", "2027-01-01", "--partition", "1", "-y")
     assert beginnings() == [3, 10, 4, 4]
     assert "four-0 ends at 10" in command("topics", "trim", "four", "--before", "11", "-y", code=2).err
@@ -248,7 +248,7 @@ def test_configs_diff(command):
     ],
 )  # fmt: skip
 def test_configs_diff_names_a_default_in_another_unit(command, monkeypatch, name, theirs, value, shown):
-    """Kafka's brokers report the default of a topic config under the name of the broker config."""
+    """Kafka reports the default of a topic config under the name of the corresponding broker config."""
     synonyms = (ConfigSynonym(name, "x", ConfigSource.TOPIC), ConfigSynonym(theirs, value, ConfigSource.DEFAULT))
     entry = ConfigEntry(name, "x", ConfigSource.TOPIC, False, False, ConfigType.STRING, None, synonyms)
     found = {ConfigResource.topic("t"): {name: entry}}
@@ -341,7 +341,7 @@ def test_replicas_elect_unclean_needs_confirmation(command, broker):
     assert [(r["topic"], r["leader"]) for r in dry] == [("lone", None)]
     assert "--yes" in command("replicas", "elect", "lone", "--unclean", code=2).err
     assert "lone-0: " in command("replicas", "elect", "lone", "--unclean", "-y", "--timeout", "5s", code=1).err
-    # A partition without a leader is described too, without waiting.
+    # `topics describe` does not wait for the end offset of a partition without a leader.
     [found] = rows(command("topics", "describe", "lone"))
     assert (found["leader"], found["replicas"], found["isr"], found["end"]) == (None, [2], [], None)
 
@@ -436,7 +436,7 @@ def test_txns_commands(command, servers, admin, monkeypatch):
     [found] = rows(partly)
     assert (found["state"], found["partitions"], found["timeout_ms"]) == ("Ongoing", ["t-0"], 60_000)
     assert "transactional id nobody: " in partly.err
-    # The coordinator still knows the transaction.
+    # A transaction is not listed as hanging while the coordinator still knows it.
     assert rows(command("txns", "hanging", "t", "--longer-than", "1ms")) == []
     assert "no open transaction" in command("txns", "abort", "t", "0", "--producer-id", "7", "-y", code=1).err
     who = ["t", "0", "--producer-id", listed["producer_id"]]
@@ -445,7 +445,7 @@ def test_txns_commands(command, servers, admin, monkeypatch):
     [state] = admin.describe_producers([TopicPartition("t", 0)])[TopicPartition("t", 0)]
     hanging = HangingTransaction(TopicPartition("t", 0), state, None)
     with monkeypatch.context() as patched:
-        # Simulates a coordinator that has forgotten the transaction.
+        # Simulates a coordinator that no longer knows the transaction.
         patched.setattr(Admin, "find_hanging", lambda self, partitions, longer_than: (hanging,))
         patched.setattr(Admin, "list_transactions", lambda self, producer_ids: {})
         [row] = rows(command("txns", "hanging"))

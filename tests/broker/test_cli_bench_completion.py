@@ -41,7 +41,7 @@ def test_bench_rejects_invalid_arguments(command, args):
 
 @pytest.fixture
 def complete(servers, tmp_path):
-    """Returns a function that completes a command line as bash would; `limit` is the shell's timeout."""
+    """Returns a function that completes a command line like bash; `limit` is the timeout in seconds."""
 
     def complete(*words, limit=30.0, **more):
         environment = {
@@ -79,7 +79,7 @@ def test_completion_of_commands_topics_groups_and_profiles(complete, servers, tm
     assert complete("configs", "set", "topic:f") == ["topic:four"]
     assert complete("configs", "diff", "topic:t", "group:b") == ["group:billing"]
     assert complete("configs", "get", "b") == ["broker:0"]
-    # Bash splits words at a colon.
+    # Bash splits `topic:t` into three words at the colon.
     assert complete("configs", "get", "topic", ":") == ["four", "t"]
     assert complete("configs", "get", "topic", ":", "f") == ["four"]
     assert complete("configs", "get", "nothing:t") == complete("configs", "get", "x") == []
@@ -90,7 +90,7 @@ def test_completion_of_commands_topics_groups_and_profiles(complete, servers, tm
         assert complete("schema", "show", "u", **env) == ["users-value"]
         assert complete("consume", "four", "--value-subject", "", **env) == ["orders-value", "users-value"]
         assert complete("schema", "check", "--registry", registry.url, "o") == ["orders-value"]
-    # Removes the cache, whose entries are valid for a minute.
+    # Removes the cached topics, which would be used for a minute.
     shutil.rmtree(tmp_path / ".cache")
     assert complete("consume", "f") == ["four"]
     requests = broker.requests()["Metadata"]

@@ -27,7 +27,7 @@ COMMAND = [sys.executable, "-m", "samsarrow.cli"]
 
 @pytest.fixture
 def now(servers):
-    """Forty records in `four`, an hour apart in each partition. Values are JSON, but every tenth is null."""
+    """Sends forty records to `four`, an hour apart in each partition. Values are JSON, but every tenth is null."""
     now = round(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
@@ -124,7 +124,7 @@ def test_columnar_files(command, now, tmp_path):
     rows = list(csv.DictReader((tmp_path / "x.csv").open()))
     assert len(rows) == 40
     assert {row["name"] for row in rows} == {"n0", "n1", "n2", ""}
-    # An empty topic results in a file with the columns and no rows.
+    # If the topic is empty, the file has the columns but no rows.
     command("consume", "t", "-O", path)
     assert pa.parquet.read_table(path).num_rows == 0
     assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "x.arrow", "x.csv"}
@@ -133,7 +133,7 @@ def test_columnar_files(command, now, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 @pytest.mark.parametrize("form", ["parquet", "arrow", "ndjson", "csv"])
 def test_output_keeps_pipes_and_links(command, now, tmp_path, form):
-    """Regression: a file renamed onto `/dev/null` replaces the device for the whole machine."""
+    """Regression: renaming the output file onto `/dev/null` replaced the device for the whole machine."""
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)
     read = []
@@ -217,7 +217,7 @@ def test_second_run_of_a_group_appends_to_the_file(command, servers, tmp_path, f
             if value is None:
                 producer.flush()
                 command(*arguments)
-                # A killed command leaves an incomplete last line.
+                # A killed command may leave a last line without a line break.
                 path.write_bytes(path.read_bytes().rstrip())
             else:
                 producer.send("t", value)
@@ -261,7 +261,7 @@ def test_second_run_of_a_group_rejects_files_without_append(command, servers, no
     assert f"no rows can be added to {form}" in done.err
     assert "--rotate" in done.err
     assert path.read_bytes() == first
-    # Without commits no row is lost by replacing the file.
+    # Without commits the file may be replaced, since its rows can be read again.
     command(*arguments, "--no-commit")
     assert path.read_bytes() != first
     command(*arguments, "--overwrite")
@@ -280,7 +280,7 @@ def test_group_commits_written_rows(command, now, servers):
             i for i in range(40) if i % 10 != 9
         ]
         assert admin.fetch_offsets("other") == {}
-        # For partitions without committed offsets, --from sets the start.
+        # --from determines the start of partitions without a committed offset.
         assert command("consume", "four", "-g", "late", "--from", "end").out == ""
         assert {at.offset for at in admin.fetch_offsets("late").values()} == {10}
 
@@ -316,7 +316,7 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
     committed = command("consume", "t", "-X", "isolation.level=read_committed")
     assert committed.out.split() == ["kept", "kept"]
     assert command("consume", "t", "-X", "isolation.level=read_committed", "-g", "g").out.split() == ["kept", "kept"]
-    # Markers occupy offsets, but are not records.
+    # Transaction markers have offsets, but are not records.
     assert command("consume", "t", "-X", "isolation.level=read_committed", "--tail", "2").out.split() == [
         "kept",
         "kept",
@@ -404,7 +404,7 @@ def test_follow_completes_file_and_commits_on_a_signal(servers, now, tmp_path):
                 _, err = following.communicate(timeout=60)
             assert (following.returncode, err) == (128 + sign, b"")
             rows = pa.parquet.read_table(tmp_path / "x.parquet").num_rows
-            # The signal may arrive between two polls: exactly the rows in the file are committed.
+            # Even if the signal arrives between two polls, the committed offsets match the rows in the file exactly.
             assert rows
             written += rows
             assert sum(at.offset for at in admin.fetch_offsets("f").values()) == written

@@ -45,7 +45,7 @@ def run(servers, capsys, monkeypatch, tmp_path):
 
 @pytest.fixture
 def filled(servers, admin):
-    """Ten records in each partition of `four`, an hour apart; group `g` has offset 5 in two of them."""
+    """Sends ten records to each partition of `four`, an hour apart. Group `g` has committed offset 5 in two of them."""
     now = round(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
@@ -273,7 +273,7 @@ def test_broker_errors_are_exit_code_1_or_3(run, admin, broker, filled, tmp_path
     file.write_text("/consumers/g/offsets/nowhere/0:1\n/consumers/g/offsets/t/0:0\n")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("import", file, code=3)
     assert at(admin)[T0] == 0
-    # Later groups are imported although an earlier one fails.
+    # If the import of a group fails, the groups after it are imported nevertheless.
     file.write_text("/consumers/a/offsets/nowhere/0:1\n/consumers/b/offsets/t/0:0\n")
     output = run("import", file, code=3)
     assert "group a: OffsetCommit of nowhere-0" in output
@@ -301,7 +301,7 @@ def test_killed_shift_is_completed_and_not_repeated(tmp_path):
             "--batch-size", "1", "-b", broker.bootstrap_servers,
         ]  # fmt: skip
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-        # Slows the commits down, so that the command is still running when it is killed.
+        # The commits are delayed, so that the command is still running when it is killed.
         broker.fail("OffsetCommit", delay=0.01, times=None)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as killed:
             while not 0 < sum(o == 5 for o in at(admin).values()) < 2000:
@@ -315,7 +315,7 @@ def test_killed_shift_is_completed_and_not_repeated(tmp_path):
         assert again.stdout.startswith("going on with the run of ")
         assert at(admin) == dict.fromkeys(partitions, 5)
         assert list(tmp_path.rglob("*.json")) == []
-        # After the shift is complete, the next shift starts a new one.
+        # The interrupted shift is complete, so the same command starts another shift.
         subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
         assert at(admin) == dict.fromkeys(partitions, 2)
 

@@ -27,7 +27,7 @@ SAMPLES = [
 
 @pytest.fixture
 def rows(servers, read):
-    """Returns a function that reads a topic as (key, value, headers, partition, timestamp)."""
+    """Returns a function that reads a topic and returns (key, value, headers, partition, timestamp) of each record."""
 
     def rows(topic="t", count=1):
         options = {"bootstrap.servers": servers, "auto.offset.reset": "earliest", "include.headers": True}

@@ -21,7 +21,7 @@ def admin(servers):
 
 @pytest.fixture
 def filled(servers, admin):
-    """Ten records in each partition of `four`, a second apart; group `g` has offset 5 in two of them."""
+    """Sends ten records to each partition of `four`, a second apart. Group `g` has committed offset 5 in two."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
             producer.send("four", b"x", partition=i % 4, timestamp=1_793_527_200_000 + i // 4 * 1000)
@@ -138,7 +138,7 @@ def test_groups_watch_and_delete(command, filled, admin):
     ids=" ".join,
 )  # fmt: skip
 def test_commands_that_read_no_records_do_not_load_pyarrow(arguments, servers):
-    # Registered first and so run last: the exit handlers of samsarrow must not load pyarrow either.
+    # Exit handlers run in reverse order, so this one runs last and also detects pyarrow loaded by those of samsarrow.
     code = (
         "import atexit, sys\n"
         "atexit.register(lambda: print('pyarrow' in sys.modules, file=sys.stderr))\n"

@@ -35,7 +35,7 @@ NOON = datetime(2024, 2, 29, 12, 0, 0, 250_000, UTC)
 FIRST = {"id": 1, "user": {"city": 'Ro"me'}, "amount": Decimal("12.50"), "at": NOON, "tags": ["a", "b"],
          "more": {"x": 1.0, "y": float("nan")}, "offset": b"\xff"}  # fmt: skip
 LAST = {"id": 2**60, "user": None, "amount": Decimal("-0.01"), "at": NOON, "tags": [], "more": {}, "offset": b""}
-# The same rows in JSON output.
+# The orders above in JSON output.
 SHOWN = [
     {"id": 1, "user": {"city": 'Ro"me'}, "amount": 12.5, "at": "2024-02-29T12:00:00.250Z", "tags": ["a", "b"],
      "more": {"x": 1.0, "y": None}, "offset": "ff"},
@@ -61,7 +61,9 @@ def registry(monkeypatch):
 
 @pytest.fixture
 def orders(registry, servers):
-    """An order, a tombstone and an order in topic `t`, with long keys. Yields the framing before each value."""
+    """Sends an order, a tombstone and another order to topic `t`, with 64-bit keys. Returns the bytes that precede each
+    value.
+    """
     frame = b"\0" + registry.register("t-value", ORDER).to_bytes(4, "big")
     with Producer(bootstrap_servers=servers) as producer:
         for key, value in ((7, FIRST), (8, None), (None, LAST)):
@@ -72,7 +74,7 @@ def orders(registry, servers):
 
 @pytest.fixture
 def bad(orders, servers):
-    """Appends a truncated value and another order."""
+    """Appends an order that is cut off, and a valid order."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", orders + b"\x02\x02\x08Ro")
         producer.send("t", orders + bare(LAST))
@@ -170,7 +172,7 @@ def test_bad_value_ends_the_command(command, tmp_path):
     assert "--on-decode-error null continues after it" in done.err
     command(*avro, "-O", tmp_path / "a.parquet", code=1)
     assert list(tmp_path.glob("*.parquet*")) == []
-    # As a group member the command commits the written rows, so that the next run starts at the bad value.
+    # In a group the command commits the rows that it has written, so the next run starts at the invalid value.
     assert command(*avro, "-g", "g", code=1).out.count("\n") == 3
     assert json.loads(command("groups", "lag", "g").out)["lag"] == 2
     assert command(*avro, "-g", "g", code=1).out == ""

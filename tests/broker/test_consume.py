@@ -35,7 +35,7 @@ FOUR = [TopicPartition("four", p) for p in range(4)]
 
 @pytest.fixture
 def hundred_records(servers):
-    """100 records in t-0: value i, timestamp 1000 * i."""
+    """Sends 100 records to t-0. Record i has value i and timestamp 1000 * i."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(100):
             producer.send("t", str(i), timestamp=1000 * i)
@@ -206,7 +206,9 @@ def test_commit_excludes_prefetched_records(servers):
 
 @pytest.mark.parametrize(("age", "first"), [("PT1H", 1), ("P2D", 0), ("PT1S", 2)])
 def test_auto_offset_reset_by_duration(servers, age, first):
-    """KIP-1106: one record is a day old, one ten minutes; if none is young enough, reading starts at the end."""
+    """KIP-1106: the records are a day and ten minutes old. If both are older than the duration, reading starts at the
+    end.
+    """
     now = int(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for minutes in (24 * 60, 10):
@@ -281,7 +283,7 @@ def test_reader_batches_of_two_topics_fit_one_arrow_file(servers, tmp_path):
         first = consumer.poll(0.0)
         reader = consumer.reader()
         path = tmp_path / "rows.arrow"
-        # Arrow files hold one dictionary per column: all batches must share it.
+        # An Arrow file can hold only one dictionary per column, so all batches must share it.
         with pa.ipc.new_file(path, reader.schema) as file:
             file.write_batch(first)
             for batch in reader:
@@ -399,7 +401,7 @@ def test_concurrent_poll_is_an_error(servers):
             consumer.poll(0)
         with pytest.raises(IllegalStateError, match="only one may poll at a time"):
             list(consumer.records(0))
-        # Other calls are allowed from any thread.
+        # While one thread polls, other threads may call all other methods.
         assert consumer.assignment() == {TP}
         consumer.seek_to_beginning()
         assert consumer.position(TP) == 0
@@ -434,7 +436,8 @@ def test_commit_result_before_its_callback_is_registered(servers):
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
         consumer.assign([TP])
         calls = []
-        # Simulates a thread that polls while `commit_async` is about to return.
+        # Simulates that another thread polls after the commit has completed, but before `commit_async` has stored the
+        # callback.
         consumer._completed.append((1, [], None))
         consumer.poll(0)
         consumer._callbacks[1] = (lambda offsets, error: calls.append(error), None)

@@ -57,7 +57,7 @@ def servers(broker: Broker) -> str:
 
 @pytest.fixture
 def new_member(servers: str) -> Iterator[Callable[..., Consumer]]:
-    """Returns a function that creates members of group g, which are closed after the test."""
+    """Returns a function that creates members of group g and closes them after the test."""
     made = []
 
     def make(**options: Any) -> Consumer:
@@ -87,7 +87,7 @@ def fill(servers: str, tp: TopicPartition, count: int, start: int = 0) -> None:
 
 
 def read(consumer: Consumer, rows: int, seconds: float = 60) -> list[tuple[int, int]]:
-    """Returns (partition, offset) of polled rows until at least `rows` of them have arrived."""
+    """Polls until at least `rows` rows have arrived. Returns partition and offset of each."""
     found: list[tuple[int, int]] = []
     deadline = time.monotonic() + seconds
     while len(found) < rows:
@@ -98,12 +98,12 @@ def read(consumer: Consumer, rows: int, seconds: float = 60) -> list[tuple[int, 
 
 
 def subscribe(consumer: Consumer, *topics: str, listener: RebalanceListener | None = None) -> None:
-    """Subscribes and waits for the assignment without returning rows."""
+    """Subscribes and polls until partitions are assigned. The polls return no rows."""
     delegate = listener or RebalanceListener()
     waiting = True
 
     def new(partitions: list[TopicPartition]) -> None:
-        # Paused, since rows may arrive before the poll with the assignment returns.
+        # The partitions are paused, since rows could arrive before the poll that assigns them returns.
         if waiting:
             consumer.pause(*partitions)
         delegate.on_partitions_assigned(partitions)
@@ -122,12 +122,13 @@ def committed(consumer: Consumer, tp: TopicPartition) -> int | None:
 
 
 class Stepped:
-    """A consumer that commits, in one of three ways, at one step of a rebalance."""
+    """A consumer that commits at one step of a rebalance, in one of three ways."""
 
     def __init__(self, make: Callable[..., Consumer], broker: Broker, how: str, step: str, fault: dict[str, Any]):
         self.broker, self.how, self.step, self.fault = broker, how, step, fault
         automatic = {"enable_auto_commit": True, "auto_commit_interval_ms": 1} if how == "auto" else {}
-        # Short session timeout for a member that the broker reports as unknown, so that the group does not wait for it.
+        # The session timeout is short if the broker rejects the member as unknown, so that the group does not wait for
+        # the old member id.
         waits = {"session_timeout_ms": 600} if fault.get("error") == "UNKNOWN_MEMBER_ID" else {}
         self.consumer = make(group_id=f"g-{how}-{step}", **automatic, **waits)
         self.notified: list[str] = []
@@ -154,7 +155,7 @@ class Stepped:
                 self.sent += 1
                 self.consumer.commit_async(callback=lambda *_: self._done())
             else:
-                # Automatic commits run within poll.
+                # Automatic commits are sent by poll.
                 pass
         assert time.monotonic() - before < 5
 
@@ -168,7 +169,7 @@ class Stepped:
             return
         if self.step in ("joining", "syncing"):
             self.broker.fail("JoinGroup" if self.step == "joining" else "SyncGroup", delay=0.1)
-        # Brokers return this error until the member has rejoined.
+        # Heartbeats fail with this error until the member has rejoined.
         self.broker.fail("Heartbeat", error="REBALANCE_IN_PROGRESS", times=None)
         until(lambda: self.consumer.poll(0.01) is not None and len(self.notified) > before)
         self.broker.heal("Heartbeat")
@@ -190,7 +191,7 @@ def test_commit_during_a_rebalance(
         stepped.rebalance()
         end = consumer.end_offsets([T0])[T0]
         fill(servers, T0, 1, end)
-        # New records arrive and can be committed, regardless of the result of the commit.
+        # New records can be read and committed, even if the earlier commit has failed.
         deadline = time.monotonic() + 60
         seen: list[tuple[int, int]] = []
         while (0, end) not in seen:
@@ -198,17 +199,17 @@ def test_commit_during_a_rebalance(
             seen += read(consumer, 1)
         broker.heal()
         until(lambda c=consumer: c.poll(0.01) is not None and c.group_metadata().generation > 0)
-        # A removed member reads the records again that it could not commit.
+        # A member that was removed from the group reads uncommitted records again.
         until(lambda c=consumer, end=end: done(c) and committed(c, T0) == end + 1)
         consumer.close(5)
         assert stepped.acknowledged <= stepped.sent
         if how == "async":
-            # An error raised by the call counts too.
+            # The commit counts as sent even if `commit_async` itself raised an error.
             assert stepped.sent == 1
 
 
 def done(consumer: Consumer) -> bool:
-    """Commits; returns False if a rebalance interfered, which the next poll handles."""
+    """Commits the positions. Returns False if a rebalance prevented the commit, so that another poll is required."""
     consumer.poll(0.01)
     try:
         consumer.commit(timeout=30)
@@ -234,7 +235,7 @@ def test_stored_offsets_are_dropped_on_revocation(servers: str, new_member: Call
     until(lambda: a.poll(0.01) is not None and a.assignment() == {P0, P1})
     a.commit()
     assert committed(a, moved) == 10
-    # Without stored offsets nothing is committed, and the position is that of the other member's commit.
+    # Without stored offsets the consumer commits nothing. It starts at the offset that the other member has committed.
     assert a.position(moved) >= 10
 
 
@@ -292,7 +293,7 @@ def test_exception_in_a_with_block(servers: str, new_member: Callable[..., Consu
         block()
     again = new_member(enable_auto_commit=True, max_poll_records=10)
     assert committed(again, T0) == 10
-    # Reading continues at the offset that the failed block has committed.
+    # The `with` block has failed, but its offsets are committed, so reading continues there.
     with again:
         subscribe(again, "t")
         assert read(again, 1)[0] == (0, 10)
@@ -317,7 +318,7 @@ def test_fetch_errors_do_not_move_the_position(
             except KafkaError:
                 errors += 1
             assert consumer.position(T0) == T0_ROWS
-        # The last of the three errors has been received and raised.
+        # Another Fetch request shows that the last of the three errors has been received and raised.
         return errors > 0 and broker.requests("Fetch") > before + 4
 
     until(polled)
@@ -336,7 +337,7 @@ def test_seek_and_pause_between_prefetch_and_poll(servers: str, new_member: Call
     consumer.assign([P0, P1])
     assert consumer.position(P0) == 0
     read(consumer, 10)
-    time.sleep(0.2)  # everything else is prefetched
+    time.sleep(0.2)  # all other records are prefetched
     consumer.seek(P0, 5)
     consumer.pause(P1)
     at = consumer.position(P1)
@@ -344,7 +345,7 @@ def test_seek_and_pause_between_prefetch_and_poll(servers: str, new_member: Call
     assert consumer.position(P1) == at
     consumer.resume(P1)
     assert read(consumer, 50 - at) == [(1, o) for o in range(at, 50)]
-    # Resuming an unpaused partition and pausing twice have no effect.
+    # Resuming a partition that is not paused has no effect. Neither has pausing it twice.
     consumer.seek(P0, 40)
     consumer.resume(P0)
     consumer.pause(P0)
@@ -412,7 +413,7 @@ def test_seek_in_the_listener_overrides_the_committed_offset(
 
 
 def test_positions_within_batches(servers: str, new_member: Callable[..., Consumer]) -> None:
-    # All records are in one batch, which the broker returns as a whole for every offset in it.
+    # All records are in one batch. For every offset in the batch, the broker returns the whole batch.
     with Producer(bootstrap_servers=servers, linger_ms=500) as producer:
         for i in range(50):
             producer.send("t", b"%d" % i)
@@ -426,7 +427,7 @@ def test_positions_within_batches(servers: str, new_member: Callable[..., Consum
         consumer.commit()
         assert committed(consumer, T0) == first[-1][1] + 1
         consumer.close()
-    # The end of the log is a valid position, and no row is returned twice.
+    # The log end offset is a valid position; no row is returned from there.
     consumer = new_member()
     consumer.assign([T0])
     consumer.seek(T0, 50)
@@ -446,7 +447,7 @@ def test_late_responses_of_commit_async(
     for i in range(1, 6):
         consumer.commit_async({T0: i}, lambda offsets, error: notified.append((offsets[T0].offset, error)))
     consumer.commit({T0: 6})
-    # A synchronous commit completes after the earlier ones and runs their callbacks.
+    # A blocking commit waits for earlier asynchronous commits and runs their callbacks.
     assert notified == [(i, None) for i in range(1, 6)]
     assert committed(consumer, T0) == 6
     consumer.commit_async({T0: 7}, lambda offsets, error: notified.append((offsets[T0].offset, error)))
@@ -479,7 +480,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
     subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # The coordinator removes the member shortly before the member is notified.
+        # The member notices a moment after the coordinator that it has been removed.
         until(lambda: not members(admin) and consumer.group_metadata().generation < 0)
         before = time.monotonic()
         if then == "commit":
@@ -497,7 +498,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
             assert consumer.assignment() == set()
             consumer.subscribe(["t"], listener=listener)
         if then != "close":
-            # Rows that were read and not committed are returned again.
+            # Rows that were read but not committed are returned again.
             assert read(consumer, 20)[-20:] == [(0, o) for o in range(20)]
             assert events.count("assigned") == 2
             consumer.commit()
@@ -566,7 +567,7 @@ def test_wakeup_from_another_thread_and_from_a_signal_handler(
     finally:
         signal.signal(signal.SIGALRM, old)
     assert time.monotonic() - before < 10
-    # A wakeup before a poll applies to the next poll, once, and loses no row.
+    # Wakeups before a poll interrupt only the next poll, and no row is lost.
     fill(servers, T0, 5, 5)
     consumer.wakeup()
     consumer.wakeup()
@@ -618,7 +619,7 @@ def test_unclosed_consumer_leaves_the_group_at_exit(servers: str, end: str) -> N
     assert done.returncode == (1 if "raise" in end else 3 if "exit" in end else 0), done.stderr
     with Admin(bootstrap_servers=servers) as admin:
         assert members(admin) == 0
-    # The member has left explicitly: its session would last 45 s.
+    # The consumer has left the group explicitly. Otherwise the test would have waited 45 s for its session to expire.
     assert time.monotonic() - began < 40
 
 
@@ -641,7 +642,7 @@ def test_listener_errors_are_raised_by_poll_and_close(servers: str, new_member: 
     with Admin(bootstrap_servers=servers) as admin:
         assert not members(admin)
     assert committed(new_member(), T0) == 5
-    # The consumer is closed in spite of the error.
+    # The consumer is closed although `close` has raised an error, so this call has no effect.
     consumer.close()
 
 

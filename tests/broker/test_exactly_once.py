@@ -1,4 +1,6 @@
-"""Records are stored in a database with their offsets: each record exactly once, although workers are killed."""
+"""Records are stored in a database together with their offsets. Each is stored exactly once, although workers are
+killed.
+"""
 
 import contextlib
 import signal
@@ -67,8 +69,8 @@ def servers(database):
 
 
 def worker(servers, database, owner, rests=0):
-    """Starts a worker. After `rests` batches it waits for a line, outside of a transaction, so that it does not end
-    early.
+    """Starts a worker. After `rests` batches, outside of a transaction, it waits for a line of input, so that it does
+    not end before the test continues.
     """
     command = [sys.executable, "-c", WORKER, servers, database, owner, str(rests)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -85,7 +87,7 @@ def test_killed_workers(servers, database):
         with worker(servers, database, str(round_), rests=4 + 3 * round_) as killed:
             for _ in range(1 + 3 * round_):
                 assert killed.stdout.readline()
-            # At any point between two commits, or within one.
+            # The delay differs per round, so that workers are killed between two commits or during a commit.
             time.sleep(0.003 * round_)
             killed.send_signal(signal.SIGKILL)
     with worker(servers, database, "last") as last:
@@ -99,7 +101,8 @@ def test_suspended_worker_is_fenced(servers, database):
         zombie = stack.enter_context(worker(servers, database, "zombie", rests=1))
         stack.callback(zombie.kill)
         assert zombie.stdout.readline()
-        # It is stopped outside of a transaction, since another worker would wait for the rows locked by one.
+        # The worker is outside of a transaction when it is stopped. Otherwise the next worker would wait for the rows
+        # that it has locked.
         zombie.send_signal(signal.SIGSTOP)
         with worker(servers, database, "heir") as heir:
             for _ in range(5):

@@ -1,4 +1,4 @@
-"""Exit codes of programs with clients; `make test-exits` runs hundreds, on other Pythons too."""
+"""Exit codes of programs with clients. `make test-exits` runs hundreds of programs, and other Python versions too."""
 
 import importlib
 import os
@@ -23,7 +23,7 @@ RUNS = 3
 @pytest.fixture(scope="module")
 def servers():
     with Broker(topics={programs.TOPIC: 4}) as broker:
-        # Some programs wait for a record.
+        # Some of the programs wait until they have read a record.
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send(programs.TOPIC, b"v")
         yield broker.bootstrap_servers

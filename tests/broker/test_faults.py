@@ -1,4 +1,4 @@
-"""Injected faults of the embedded broker: requested faults happen, and no others."""
+"""Injected faults of the embedded broker affect only the requests that they name."""
 
 import time
 from datetime import timedelta
@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def pair():
-    """Two brokers; the first leads the only partition."""
+    """Starts two brokers, of which the first leads the only partition."""
     with Broker(brokers=2, topics={"t": 1}, auto_create_topics=False) as broker:
         yield broker
 
@@ -57,7 +57,7 @@ def test_fail_until_heal(broker, consumer):
             consumer.committed([T0])
     broker.heal("OffsetFetch")
     assert consumer.committed([T0]) == {T0: None}
-    # These errors are retried until the timeout, as in Java's client.
+    # The consumer retries after this error until the timeout, like Java's client.
     with pytest.raises(KafkaTimeoutError, match="UNKNOWN_SERVER_ERROR"):
         consumer.end_offsets([T0], timeout=1)
     broker.heal()

@@ -1,4 +1,4 @@
-"""Processes with stopped Python clocks, as freezegun does in tests."""
+"""Processes in which Python's clocks are stopped, for example by freezegun."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import samsarrow
 
-# These measure durations, and no wait depends on the result.
+# Modules that use the clock only to measure durations, so that they do not wait for it.
 MEASURE_DURATIONS = {"cli/consume/outputs.py", "cli/groups.py"}
 
 

@@ -11,14 +11,14 @@ PATCHES = {
     "gevent": "from gevent import monkey; monkey.patch_all()",
     "eventlet": "import eventlet; eventlet.monkey_patch()",
 }
-# Timeout of a program, after which it counts as hanging.
+# Timeout of a program in seconds; a program that takes longer counts as hanging.
 TIMEOUT = 120.0
 
 patched = pytest.mark.parametrize("library", PATCHES)
 
 
 def run(library, code, *args, first="", code_expected=0):
-    """Returns the output of a program that monkey-patches after running `first`."""
+    """Runs a program that executes `first`, monkey-patches, and then executes `code`. Returns its output."""
     program = "\n".join([first, PATCHES[library], "import samsarrow as s, sys", textwrap.dedent(code)])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *args],

@@ -77,7 +77,8 @@ def test_deleted_topic_does_not_block_commits_of_other_topics(protocol: str) -> 
             admin.delete_topics(["y"])
             before, start = broker.requests("Metadata"), time.monotonic()
             _fill(servers)
-            # The member may know of the deletion by now; otherwise the commit fails with the deleted topic's own error.
+            # The consumer may already know that the topic was deleted. Otherwise the commit fails with an error of the
+            # deleted topic.
             with suppress(KafkaError):
                 consumer.commit(timeout=20)
             assert time.monotonic() - start < 15
@@ -88,7 +89,7 @@ def test_deleted_topic_does_not_block_commits_of_other_topics(protocol: str) -> 
                 consumer.poll(0.5)
                 assert time.monotonic() - begun < 5
                 assert time.monotonic() < deadline, admin.fetch_offsets("g")
-            # A few requests per second, of this consumer, its coordinator lookup and the other clients of the test.
+            # This consumer, its coordinator lookup and the other clients of the test send a few requests per second.
             assert broker.requests("Metadata") - before < 30 + 20 * (time.monotonic() - start)
 
 
@@ -142,7 +143,7 @@ def test_assigned_topic_missing_in_metadata_is_logged_once(
 
         def long_enough() -> object:
             assert consumer.poll(0.2).num_rows == 0
-            # Every heartbeat response assigns the topic, and log lines arrive with a delay.
+            # Every heartbeat response contains the assigned topic again. The log line arrives with a delay.
             return time.monotonic() > quiet and broker.requests("ConsumerGroupHeartbeat") > 3 and warnings()
 
         until(long_enough)
@@ -180,7 +181,7 @@ def test_commit_of_an_abandoned_revocation_does_not_affect_the_next(broker: Brok
             consumer.poll(0.1)
             assert time.monotonic() < deadline
         admin.remove_members("g", [RemovedMember(member_id=member)])
-        # The member learns of its removal by a heartbeat while the revocation waits for a poll.
+        # A heartbeat notifies the member of its removal, while the revocation waits for the next poll.
         time.sleep(3)
         _read(consumer, 10)
         _fill(servers)
@@ -209,7 +210,7 @@ def test_assign_commits_processed_rows_of_removed_partitions(broker: Broker, ser
     ):
         consumer.assign([first])
         _read(consumer, 10)
-        # The rows of the last poll may still be in processing.
+        # The application may still be processing the rows of the last poll, so they are not committed.
         consumer.assign([second])
         until(lambda: first in admin.fetch_offsets("g"))
         assert _committed(admin, first) == 5
@@ -376,7 +377,7 @@ def test_open_transaction_blocks_only_its_own_partitions(
         consumer.assign([pending, free])
         _read(consumer, 10)
         assert consumer.position(free) == 10
-        # Regression: the position lookup raised after this timeout.
+        # Regression: looking up the position raised an error after this time.
         quiet = time.monotonic() + 5
         while time.monotonic() < quiet:
             assert consumer.poll(0.5).num_rows == 0
@@ -412,7 +413,8 @@ def test_heartbeats_continue_while_an_assignor_runs() -> None:
         options = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 200}
         consumer = _member(servers, partition_assignment_strategy=[slow], **options)
         _read(consumer, 10)
-        # Without heartbeats the session ends and the assignor is called again.
+        # If the member sent no heartbeats while its assignor runs, its session would expire and the assignor would be
+        # called again.
         assert len(slow.heartbeats) == 1
         assert slow.heartbeats[0] >= 3
         consumer.close()

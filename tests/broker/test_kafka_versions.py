@@ -1,4 +1,4 @@
-"""The embedded broker as other Kafka versions, and the clients' behaviour with them."""
+"""The embedded broker as a broker of other Kafka versions, and the behaviour of clients with these versions."""
 
 import logging
 
@@ -35,7 +35,7 @@ def test_produce_consume_group_and_commit(kafka):
                 producer.send("t", b"v", partition=n % 2).result(10)
         options = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "earliest"}
         with Consumer(**options, session_timeout_ms=10_000) as consumer:
-            if kafka == "0.8.2":  # no group membership, but group offsets
+            if kafka == "0.8.2":  # supports committed offsets, but no group membership
                 consumer.assign([("t", 0), ("t", 1)])
             else:
                 consumer.subscribe(["t"])

@@ -12,7 +12,7 @@ from samsarrow.testing import Broker
 
 MIB = 1 << 20
 ROWS = 240_000
-# Reads a topic with pauses, in which the consumer fetches ahead as much as it may.
+# Reads a topic with pauses. During a pause the consumer prefetches as much as its options allow.
 READER = """
 import json, sys, time
 from pathlib import Path

@@ -36,12 +36,12 @@ def test_consumer_metrics_and_lag(broker, servers, read):
         assert (empty.records, empty.lag, empty.connections, empty.nodes, empty.last_poll) == (0, {}, 0, {}, None)
         consumer.assign(PARTITIONS)
         read(consumer, 50)
-        # Both partitions have a lag now, and the start-up requests are complete.
+        # Waits until both partitions have a lag and the requests at the start are complete.
         until(lambda: consumer.metrics().lag.keys() >= set(PARTITIONS[:2]))
         settled(lambda: {api: count for api, count in broker.requests().items() if api != "Fetch"})
         requests = broker.requests()
         found = consumer.metrics()
-        # Only Fetch requests were sent since: lag needs no requests of its own.
+        # Since then only Fetch requests were sent, because the lag needs no additional requests.
         now = broker.requests()
         assert {api for api in now if now[api] != requests.get(api)} <= {"Fetch"}
         returned = found.records
@@ -53,7 +53,7 @@ def test_consumer_metrics_and_lag(broker, servers, read):
         consumer.commit()
 
         def metrics_between_fetches() -> metrics.ConsumerMetrics | None:
-            """Returns the metrics unless a fetch response is being read."""
+            """Returns the metrics, or None if a fetch response is being processed."""
             seen = consumer.metrics()
             return seen if len(seen.lag) == 4 and seen.fetches == seen.apis["Fetch"].count else None
 
@@ -76,7 +76,7 @@ def test_consumer_metrics_and_lag(broker, servers, read):
         assert done.responses <= done.requests <= done.responses + 5
         assert sum(node.requests for node in done.nodes.values()) == done.requests
         assert sum(node.bytes_received for node in done.nodes.values()) == done.bytes_received > done.bytes
-        # Paused partitions keep their lag.
+        # The lag of a partition remains available while the partition is paused.
         consumer.pause(PARTITIONS[2])
         assert consumer.metrics().lag[PARTITIONS[2]] == 0
         consumer.seek(PARTITIONS[1], 10)
@@ -95,7 +95,8 @@ def test_end_to_end_latency(servers, read):
             latency = consumer.metrics().end_to_end_latency
             assert latency.count == 10
             assert 3_600 <= latency.max < 3_700
-            # By row, nine records are an hour old; by batch, half of the records count with the base timestamp.
+            # At level DEBUG each row counts with its own timestamp, and nine are an hour old. Otherwise half of the
+            # rows count with the base timestamp of their batch.
             assert 9 * 3_600 <= latency.sum < 10 * 3_700 if level == "DEBUG" else latency.sum >= 3_600 * 4
 
 
@@ -121,7 +122,8 @@ def test_rebalance_metrics_and_events(broker, servers, read):
         assert bean["last-heartbeat-seconds-ago"] < 60
         assert bean["rebalance-latency-max"] > 0
         broker.fail("Heartbeat", error="ILLEGAL_GENERATION")
-        # The count rises when the member has joined, the event follows when a poll takes over the partitions.
+        # The metric is incremented when the member has joined, but the event is sent when a poll assigns the
+        # partitions.
         until(lambda: consumer.poll(0.05) is not None and count_of(metrics.Rebalanced) == 3)
         assert (consumer.metrics().rebalances, consumer.metrics().failed_rebalances) == (2, 1)
     until(lambda: 0 < count_of(metrics.Connected) == count_of(metrics.Disconnected))
@@ -151,7 +153,7 @@ def test_on_event_thread_and_exceptions(servers, monkeypatch):
     for client in (Admin, Consumer, Producer):
         with pytest.raises(ConfigurationError, match=r"option on_event must be a function such as .*, not str"):
             client(bootstrap_servers=servers, on_event="text")
-        # None selects the default, as for any option.
+        # None selects the default, as for all other options.
         client(bootstrap_servers=servers, on_event=None).close()
 
 
@@ -197,7 +199,7 @@ def test_failed_logins_are_counted_and_reported_without_secrets(client):
         def failures() -> list[metrics.AuthenticationFailed]:
             return [event for event in events if isinstance(event, metrics.AuthenticationFailed)]
 
-        # Events are delivered shortly after they are counted.
+        # The event is delivered shortly after the metric is incremented.
         until(
             lambda: 0 < requester.metrics().failed_authentications == len(failures()),
             lambda: (requester.metrics().failed_authentications, events),

@@ -1,4 +1,4 @@
-"""Positions carried by batches: bounded readers during rebalances, wakeups and errors; commits of batches."""
+"""Positions that batches carry: bounded readers during rebalances, wakeups and errors; commits of batches."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_reader_during_a_rebalance_returns_each_row_once(servers: str, options: 
             see(batch)
             if number == 1:
                 thread.start()
-            # Polls continue while the other member joins.
+            # The first consumer polls while the other member joins.
             while number >= 1 and not joined.is_set() and number < 4:
                 see(first.poll(0.1))
         deadline = time.monotonic() + 60
@@ -185,7 +185,9 @@ def test_reader_stops_at_the_end_offsets(servers: str, broker: Broker) -> None:
 
 
 def transactions(servers: str, aborted: int) -> None:
-    """Writes three committed rows and an aborted transaction, each followed by a marker."""
+    """Writes three records in a committed transaction and `aborted` records in an aborted one. Each transaction has a
+    marker.
+    """
     with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
         with producer.transaction():
             for _ in range(3):
@@ -217,7 +219,7 @@ def test_commit_of_a_batch_skips_markers_and_aborted_rows(servers: str, level: s
             rows += batch.num_rows
             consumer.commit(batch)
         assert rows == (3 if level == "read_committed" else 1003)
-        # The position of an empty poll lies behind the last marker.
+        # The position of an empty batch is after the last marker.
         consumer.commit(consumer.poll(0))
         found = admin.fetch_offsets("g")[T]
         assert (found.offset, found.leader_epoch) == (1005, 0)

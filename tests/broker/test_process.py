@@ -15,7 +15,7 @@ from samsarrow.exceptions import ForkError
 
 
 def python(code, *args):
-    """Starts a Python process with text output."""
+    """Starts a Python process whose output is text."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         stdout=subprocess.PIPE,
@@ -25,7 +25,7 @@ def python(code, *args):
 
 
 def in_child(work):
-    """Returns the result of `work()`, run in a forked child, as text."""
+    """Calls `work` in a forked child process and returns the result as text."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -72,7 +72,7 @@ def test_clients_of_the_parent_raise_in_a_forked_child(broker):
                 return own.send("t", b"child").result(30).offset
 
         assert in_child(child) == "1"
-        # The parent's clients are unaffected.
+        # The clients of the parent process still work.
         assert producer.send("t", b"parent").result(10).offset == 2
         assert consumer.poll(30).num_rows >= 1
     assert issubclass(ForkError, Exception)
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_a_blocking_call(servers):
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
-    # The documented limit is 200 ms; a busy machine is allowed a few seconds. Without the signal the call takes a
+    # The documented limit is 200 ms. The test allows 10 s on a busy machine; without the signal, the call would take a
     # minute.
     assert float(out) - sent < 10.0
 
@@ -119,7 +119,7 @@ def test_other_threads_run_while_a_call_waits(consumer):
     thread.start()
     try:
         before = ticks
-        # Thousands are possible; each tick also waits for processor time.
+        # On an idle machine the thread ticks thousands of times; on a busy machine it waits for processor time.
         consumer.poll(4.0)
         assert ticks - before > 50
     finally:

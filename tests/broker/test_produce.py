@@ -390,7 +390,7 @@ def test_producer_metrics(broker, servers):
         assert done.bytes > 500_000
         latency = done.request_latency
         assert 0 < latency.p50 <= latency.p95 <= latency.p99 <= latency.max < 10
-        # A retried batch, and the queue in the meantime.
+        # The record counts as queued while its batch is retried.
         broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", delay=1.0)
         waiting = producer.send("t", b"again")
         assert producer.metrics().queued_records == 1

@@ -29,7 +29,7 @@ NewProducer = Callable[..., Producer]
 
 @pytest.fixture
 def version() -> int:
-    """Level of the feature transaction.version."""
+    """Level of the feature `transaction.version`, which determines the transaction protocol."""
     return 2
 
 
@@ -41,7 +41,7 @@ def broker(version: int) -> Iterator[Broker]:
 
 @pytest.fixture
 def new_producer(broker: Broker) -> Iterator[NewProducer]:
-    """Returns a function that creates producers, which are closed after the test."""
+    """Returns a function that creates producers and closes them after the test."""
     made = []
 
     def make(**options: Any) -> Producer:
@@ -66,7 +66,7 @@ def both_versions(function: Callable[..., None]) -> Any:
 
 
 def read(broker: Broker, level: str = "read_committed", topic: str = "t") -> dict[int, list[str]]:
-    """Returns the values by partition."""
+    """Reads the topic to its end and returns the values by partition."""
     options = {"isolation_level": level, "auto_offset_reset": "earliest"}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -99,7 +99,8 @@ def test_topic_missing_in_metadata_keeps_its_sequences(broker: Broker, new_produ
         broker.stale_metadata(times=2, without=["t"])
         while broker.requests("Metadata") < requests + 3:
             time.sleep(0.01)
-    # Sequences that restart at 0 would be treated as duplicates and reported as delivered.
+    # If sequences restarted at 0, the broker would treat the records as duplicates, and they would be lost although
+    # reported as delivered.
     assert read(broker)[0] == [f"{i}" for i in range(50)]
 
 
@@ -176,7 +177,8 @@ def test_requests_of_a_transaction(broker: Broker, transactional: NewProducer, v
             producer.send_offsets_to_transaction({T0: 5}, GROUP)
     counts = broker.requests()
     apis = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
-    # One request registers all partitions that are pending; the second partition may be too late for it.
+    # One request adds all partitions that are pending, but the second partition may be pending too late for the first
+    # request.
     registrations = counts.get("AddPartitionsToTxn", 0)
     assert 3 <= registrations <= 6 if version == 1 else registrations == 0
     expected = [1, registrations, 3 if version == 1 else 0, 3, 3]
@@ -234,14 +236,15 @@ RETRIABLE = [
 def test_retriable_errors_are_retried(
     broker: Broker, transactional: NewProducer, version: int, fault: dict[str, Any]
 ) -> None:
-    # A short request timeout makes delayed requests time out, and no others.
+    # The request timeout is shorter than the delay, so that only delayed requests time out.
     producer = transactional(**{"request_timeout_ms": 600} if "delay" in fault else {})
     broker.fail("FindCoordinator", **fault)
     apis = ["InitProducerId", "TxnOffsetCommit", "EndTxn"]
     apis += ["AddPartitionsToTxn", "AddOffsetsToTxn"] if version == 1 else []
     for round_ in range(3):
         for api in apis:
-            # A producer id returned late counts as a newer producer, which fences the one that retried.
+            # InitProducerId is not delayed: a delayed request is applied after the retry and would fence the producer
+            # that retried.
             if api != "InitProducerId" or "delay" not in fault:
                 broker.fail(api, **fault)
         producer.begin_transaction()
@@ -252,7 +255,7 @@ def test_retriable_errors_are_retried(
         else:
             producer.commit_transaction()
         broker.heal()
-    # An abort drops unsent records, and some of the second round may have been sent.
+    # The second round was aborted, so none of its values are returned, even if some of its records were sent.
     assert read(broker)[0] == [f"{i}" for i in (*range(5), *range(10, 15))]
     assert committed(broker) == 2
 
@@ -321,7 +324,7 @@ def test_fatal_errors(
         with pytest.raises(KafkaError) as raised:
             call()
         assert (raised.value.name, raised.value.fatal, raised.value.abortable) == (raises, True, False)
-    # The next producer with this transactional.id ends the open transaction.
+    # The next producer with this transactional.id aborts the open transaction.
     transactional().init_transactions()
     assert read(broker)[0] == []
     assert committed(broker) is None
@@ -401,7 +404,7 @@ def test_abortable_errors(broker: Broker, transactional: NewProducer, version: i
 def test_expired_record_makes_the_transaction_abortable(
     broker: Broker, transactional: NewProducer, version: int, fault: dict[str, Any]
 ) -> None:
-    # Limits the backoff, so that the connection is available in time after many failures.
+    # The backoff is short, so that the producer reconnects in time even after many failed attempts.
     patient = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 50}
     producer = transactional(delivery_timeout_ms=2000, request_timeout_ms=1200, linger_ms=0, **patient)
     with producer.transaction():
@@ -415,7 +418,7 @@ def test_expired_record_makes_the_transaction_abortable(
         late.result(0)
     broker.heal()
     producer.abort_transaction()
-    # The write is of unknown outcome, so that the producer must not continue with the sequences of its epoch.
+    # The broker may have appended the batch, so the producer must not reuse the sequences of its epoch.
     with producer.transaction():
         send(producer, range(3, 6))
     assert broker.requests("InitProducerId") == (2 if version == 1 else 1)
@@ -502,7 +505,7 @@ def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: NewProduc
     assert main is not None
 
     def interrupt() -> None:
-        # Not before the main thread is in the call, since the signal would end the test run.
+        # The signal must arrive while the main thread is in the call. Otherwise it would end the test run.
         until(lambda: broker.requests("EndTxn"))
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -539,7 +542,7 @@ def test_close_waits_for_a_commit_and_aborts_an_open_transaction(broker: Broker,
         producer.commit_transaction(0.1)
     producer.close()
     assert read(broker)[0] == [f"{i}" for i in range(5)]
-    # The record lingers and is not sent.
+    # The record is not sent before the producer is closed, because `linger_ms` is long.
     producer = transactional(linger_ms=60_000)
     producer.begin_transaction()
     [dropped] = send(producer, range(100, 101))
@@ -554,7 +557,7 @@ def test_close_waits_for_a_commit_and_aborts_an_open_transaction(broker: Broker,
     producer.close(1)
     assert time.monotonic() - started < 15
     broker.heal()
-    # The next producer with this transactional.id ends the transaction that could not be aborted.
+    # The next producer with this transactional.id aborts the transaction that could not be aborted at close.
     with transactional().transaction() as producer:
         send(producer, range(5, 10))
     assert read(broker)[0] == [f"{i}" for i in range(10)]

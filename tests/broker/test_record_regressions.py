@@ -1,4 +1,4 @@
-"""Regression tests of record encoding: timestamps, nulls and keys; framing, sizes and codecs; acks=0."""
+"""Regression tests of record encoding: timestamps, nulls and keys, batch sizes, codecs, and acks=0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from samsarrow.exceptions import MessageTooLargeError
 from samsarrow.testing import Broker
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-# Differences between neighbours exceed 32 bits in both directions.
+# Consecutive timestamps differ by more than 32 bits in both directions.
 TIMES = [1_700_000_000_000, 0, 2**45, -1, 5, 253_402_300_799_999]
 PAYLOADS: list[bytes | None] = [None, b"", b"x", None, b"", b"\0" * 300]
 
@@ -31,7 +31,7 @@ def rows(servers: str, topic: str, count: int, partition: int = 0) -> list[dict[
 
 
 def read_with_librdkafka(servers: str, topic: str, count: int) -> list[Any]:
-    """Reads the messages with librdkafka, which checks the CRCs."""
+    """Reads the messages with librdkafka, which verifies the checksums."""
     consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": "theirs", "check.crcs": True})
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
     messages: list[Any] = []
@@ -60,7 +60,7 @@ def topics(servers: str) -> Iterator[Any]:
 @pytest.mark.parametrize("codec", CODECS)
 def test_timestamps_nulls_and_empty_values(servers: str, codec: str, arrow: bool) -> None:
     values = list(reversed(PAYLOADS))
-    # An Arrow row without a timestamp gets the time of the call.
+    # An Arrow row with a negative timestamp gets the timestamp of the call.
     expected = [7 if arrow and at < 0 else at for at in TIMES]
     with Producer(bootstrap_servers=servers, compression_type=codec, linger_ms=100) as producer:
         if arrow:
@@ -103,7 +103,7 @@ def test_log_append_time_is_returned(servers: str, topics: Any) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_large_values_in_many_chunks(servers: str, codec: str) -> None:
-    # Snappy splits at 32 KiB, lz4 at 64 KiB; the second half does not compress.
+    # Snappy divides the data into chunks of 32 KiB, lz4 into chunks of 64 KiB. `noise` is not compressible.
     text = b"".join(b"%d," % n for n in range(40_000))
     noise = bytes((n * n * 2_654_435_761 >> 13) & 255 for n in range(300_000))
     values = [text, b"", noise, text[:32_768], noise[:65_536]]
@@ -151,7 +151,8 @@ def test_acks_0_has_no_offset(broker: Broker, servers: str) -> None:
             metadata = producer.send("t", b"%d" % number).result(10)
             assert metadata.offset == -1
             if number % 50 == 0:
-                # Responses to other requests on the same connections are matched correctly.
+                # Produce requests with acks=0 have no response. Responses to other requests on the same connection are
+                # matched correctly nevertheless.
                 assert len(producer.partitions_for("four")) == 4
         [receipt] = producer.send_batch("t", pa.table({"value": ["last"]})).result(10)
         assert receipt.base_offset == -1

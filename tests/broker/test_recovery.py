@@ -1,4 +1,4 @@
-"""Brokers that are unreachable, stop in the middle of work, or are no Kafka brokers."""
+"""Brokers that are unreachable, stop during work, or are other servers than Kafka brokers."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ FOUR = [TopicPartition("four", p) for p in range(4)]
 
 @pytest.fixture
 def unused_address():
-    """An address that no server listens on."""
+    """Yields an address on which no server listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -50,7 +50,7 @@ def test_one_reachable_bootstrap_server_is_enough(broker, unused_address):
 
 
 def collect(consumer, rows, seconds=60):
-    """Returns (partition, offset, value) of polled rows until `rows` of them have arrived."""
+    """Polls until at least `rows` rows have arrived. Returns partition, offset and value of each."""
     seen = []
     until = time.monotonic() + seconds
     while len(seen) < rows and time.monotonic() < until:
@@ -122,8 +122,8 @@ def test_undeliverable_records_raise():
 
 
 def test_queued_records_survive_rejected_logins():
-    """The directory behind the broker fails for a moment: queued records are retried until their deadline, and only new
-    calls fail.
+    """The broker rejects logins for a short time, for example because its user directory is down. Queued records are
+    retried until their deadline, and only new calls fail.
     """
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "p"}) as broker:
         with Producer(broker.client_options("u", "PLAIN"), enable_idempotence=False) as producer:
@@ -133,7 +133,7 @@ def test_queued_records_survive_rejected_logins():
             deliveries = [producer.send("t", b"%d" % number) for number in range(1000)]
             producer.flush(60)
             assert [delivery.exception(0) for delivery in deliveries] == [None] * 1000
-        # Likewise for the producer id of an idempotent producer.
+        # The request for the producer id of an idempotent producer is retried in the same way.
         with Producer(broker.client_options("u", "PLAIN")) as producer:
             producer.partitions_for("t")
             broker.fail("InitProducerId", drop="before")

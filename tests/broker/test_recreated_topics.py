@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again during consumption: positions belong to a topic id."""
+"""Topics that are deleted and created again while they are consumed. Positions belong to a topic id."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ def produce(servers, *values):
 
 
 def recreate(servers, *values):
-    """Deletes the topic and creates it again with these values."""
+    """Deletes the topic, creates it again, and sends these values to it."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.delete_topics(["t"])
         admin.create_topics([NewTopic("t", 1)])
@@ -33,7 +33,7 @@ def numbered(prefix, count):
 
 
 def values(consumer, last, seconds=30):
-    """Returns the polled values up to `last`."""
+    """Polls until the value `last` has arrived, and returns all polled values."""
     seen = []
     until = time.monotonic() + seconds
     while last not in seen and time.monotonic() < until:
@@ -153,7 +153,7 @@ def test_commit_to_a_recreated_topic_is_an_error(servers: str) -> None:
     with (
         Admin(bootstrap_servers=servers) as admin,
         Producer(bootstrap_servers=servers) as producer,
-        # Only the commit's response contains the new topic id.
+        # The metadata are not refreshed, so the commit must notice the new topic id.
         Consumer(
             bootstrap_servers=servers, group_id="g", enable_auto_commit=False, metadata_max_age_ms=300_000
         ) as consumer,
@@ -162,7 +162,7 @@ def test_commit_to_a_recreated_topic_is_an_error(servers: str) -> None:
             producer.send("t", b"old")
         producer.flush()
         partition = TopicPartition("t", 0)
-        # No fetch, since its response would contain the new topic id.
+        # The consumer does not fetch, since a Fetch response would report the new topic id.
         assert consumer.partitions_for("t") == [partition]
         admin.delete_topics(["t"])
         admin.create_topics([NewTopic("t", 1)])

@@ -1,4 +1,6 @@
-"""Rows passed to `send_batch` are acknowledged or reported: growing topics, new partitions, null rows."""
+"""All rows passed to `send_batch` are acknowledged or reported as failed, for growing topics, new partitions and null
+rows.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_added_partitions_lose_no_row(broker: Broker, servers: str, compression:
                 time.sleep(0.02)
                 admin.create_partitions({"t": partitions})
 
-        # With slow responses the call waits for memory while the metadata changes.
+        # Produce responses are slow, so that the call waits for memory while partitions are added.
         broker.fail("Produce", delay=0.02, times=None)
         thread = threading.Thread(target=grow)
         thread.start()

@@ -21,7 +21,9 @@ PRODUCED = "org.apache.kafka.producer.record.send.total"
 
 
 def decoded(push: TelemetryPush) -> tuple[dict[str, str], dict[str, list[Any]]]:
-    """Returns the resource attributes and the metrics by name: those of the client first, then those of its topics."""
+    """Returns the attributes and the metrics of a push by name. For each name, metrics of the client precede those of
+    topics.
+    """
     data = MetricsData()
     data.ParseFromString(push.metrics)
     [resource] = data.resource_metrics
@@ -39,7 +41,7 @@ def points(found: list[Any]) -> list[tuple[dict[str, str], float]]:
 
 
 def reading(broker: Broker) -> list[TelemetryPush]:
-    """Returns the pushes of a consumer that reads both partitions."""
+    """Returns the pushes of consumer `c` that contain the lag of both partitions."""
     own = [push for push in broker.telemetry() if push.client_id == "c"]
     return [push for push in own if len(points(decoded(push)[1].get(LAG, []))) == 2]
 
@@ -89,7 +91,8 @@ def test_pushed_metrics_and_terminating_push(codec, caplog):
         lag = points(found[LAG])
         assert {labels["partition"] for labels, _ in lag} == {"0", "1"}
         assert points(found["org.apache.kafka.consumer.coordinator.assigned.partitions"])[0][1] == 2
-        # A consumer's terminating push still has its member id, as in Java, which pushes before the member leaves.
+        # The terminating push of a consumer contains its member id, because it is sent before the member leaves the
+        # group, as in Java.
         attributes, found = decoded(last["c"])
         assert attributes["group_member_id"] == member
         assert points(found["org.apache.kafka.consumer.coordinator.assigned.partitions"])[0][1] == 2
@@ -108,7 +111,7 @@ def test_push_with_subscribed_prefix_and_cumulative_temporality():
                 pushes = len(broker.telemetry())
                 producer.send("t", b"x").result(10)
                 until(lambda before=pushes: len(broker.telemetry()) > before + 1)
-            assert producer.metrics().java()  # Reading the metrics does not affect the pushed deltas.
+            assert producer.metrics().java()  # Reading metrics does not affect later pushes.
         _, found = decoded(broker.telemetry()[-1])
         assert all(name.startswith(prefix) for name in found)
         assert found[PRODUCED][0].sum.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -123,7 +126,7 @@ def test_no_push_without_subscription(caplog):
             assert admin.client_instance_id()
             until(lambda: none.requests("GetTelemetrySubscriptions") > 2)
         assert none.requests("PushTelemetry") == 0
-        # The terminating push of the first client may still be in flight.
+        # The terminating push of the first client may not have arrived yet.
         before = settled(lambda: none.requests("GetTelemetrySubscriptions"))
         with Admin(bootstrap_servers=none.bootstrap_servers) as admin:
             admin.list_topics()
@@ -161,7 +164,7 @@ def test_rejected_push_renews_the_subscription_without_warning(error, caplog):
         with Producer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_max_ms=10) as producer:
             producer.send("t", b"x").result(10)
             until(lambda: broker.requests("GetTelemetrySubscriptions") == 2 and broker.telemetry())
-        # The rejected metrics are part of the next push.
+        # The next push contains the metrics of the rejected push.
         assert sum(value for push in broker.telemetry() for _, value in points(decoded(push)[1][PRODUCED])) == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 

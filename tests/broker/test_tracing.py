@@ -1,4 +1,4 @@
-"""Tracing: context written to record headers is returned as span links of a batch."""
+"""Tracing: a context that was written to record headers is returned as a span link of the batch."""
 
 from collections.abc import Iterator
 
@@ -126,7 +126,7 @@ def test_tracestate_of_links(spans, provider):
         with tracing.span(part, tracer_provider=provider):
             pass
         assert [dict(link.context.trace_state) for link in spans.get_finished_spans()[-1].links] == expected
-    # Injected again by the propagator.
+    # The propagator can inject the trace state again.
     with provider.get_tracer("test").start_as_current_span("on", links=spans.get_finished_spans()[-1].links):
         state = trace.TraceState([("rojo", "1")])
         context = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1), trace_state=state)

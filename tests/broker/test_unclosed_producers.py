@@ -1,4 +1,4 @@
-"""Unclosed producers deliver their records, or report undelivered ones."""
+"""Producers that are not closed deliver their records, or report the undelivered ones."""
 
 import logging
 import subprocess
@@ -131,7 +131,7 @@ def test_undelivered_records_at_exit_are_one_error(broker, servers):
         """,
         servers,
     )
-    # 5 s for the flush at exit, plus the start of a process on a busy machine.
+    # The flush at exit takes up to 5 s; the start of a process on a busy machine takes additional time.
     assert time.monotonic() - started < 40.0
     assert ended.returncode == 0
     lines = [line for line in ended.stderr.splitlines() if line.startswith("a producer was not closed")]

@@ -74,7 +74,7 @@ def test_async_producer_raises_for_unread_failures(servers):
                 await producer.send("t", b"v")
         async with AsyncProducer(bootstrap_servers=servers) as producer:
             deliveries = [await producer.send("t", b"v") for _ in range(10)]
-            # A flush concurrent to tasks that await the deliveries.
+            # `flush` runs concurrently with tasks that await the deliveries.
             failures, _ = await asyncio.gather(asyncio.gather(*deliveries, return_exceptions=True), producer.flush(30))
             assert len(failures) == 10
             with pytest.raises(TopicAuthorizationFailedError):
@@ -198,7 +198,7 @@ def test_failures_without_flush_are_logged(servers, caplog):
     [line] = errors(caplog)
     assert line.startswith("9 records for topic t were not delivered")
     producer.close(errors="log")
-    # The failures are logged once.
+    # Each failure is logged only once.
     assert len(errors(caplog)) == 1
 
 
@@ -229,7 +229,7 @@ def test_cancelled_await_does_not_mark_a_delivery_as_read(broker, servers, backe
                 assert scope.cancelled_caught
                 with pytest.raises(TopicAuthorizationFailedError, match="flush: 1 records were not delivered"):
                     await producer.flush(30, errors="raise")
-                # The delivery still has its result.
+                # The result of the delivery is still available.
                 with pytest.raises(TopicAuthorizationFailedError):
                     await delivery
                 await producer.flush(30, errors="raise")

@@ -21,10 +21,10 @@ UNION = pa.UnionArray.from_dense(
 )
 SPARSE = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", LONG])])
 RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 5], pa.array(["a", None, LONG]))
-# Keys may be null, and may point to a null value.
+# A dictionary with a null index and with an index of a null value.
 CODED = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 0], pa.int8()), ["a", None, LONG])
 
-# Input arrays and their expected JSON texts.
+# Input arrays with their expected JSON texts.
 ARRAYS: dict[str, tuple[pa.Array, list[str | None]]] = {
     "struct": (
         pa.array(NESTED, NESTED_TYPE),
@@ -114,12 +114,12 @@ def test_types_as_json(sent, kind):
     for text in texts:
         if text is not None and kind != "decimal":
             json.loads(text)
-    # A slice has an offset, and children that begin before it.
+    # A slice has an offset into its buffers, and its child arrays begin before the slice.
     assert as_json(sent(pa.table({"v": array.slice(1)}), value="v", value_format="json")) == texts[1:]
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Returns the type as it is read back: dictionaries and run-end encodings are unpacked."""
+    """Returns the type of a column after decoding, in which dictionaries and run-end encodings are unpacked."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return kind.value_type
     return pa.list_(plain(kind.value_type)) if pa.types.is_list(kind) else kind
@@ -148,7 +148,9 @@ def test_types_as_ipc(sent, kind):
 
 
 def test_values_contain_only_their_own_row(sent):
-    """Dictionaries, views and slices share buffers among all rows; each value contains only its own data."""
+    """Rows share the buffers of dictionaries, views and slices, but each encoded value contains only the data of its
+    own row.
+    """
     words = [f"{n:0300}" for n in range(300)]
     shared = [
         pa.array(words).dictionary_encode(),
@@ -257,7 +259,7 @@ def test_partitioner_receives_the_encoded_value(servers):
         seen.append((key, value))
         return 0 if value is None else json.loads(value)["n"] % partitions
 
-    # Columns have the names that the encoder uses for internal columns.
+    # The columns have the names of the encoder's internal columns.
     table = pa.table({"key": ["a"] * 200, "n": range(200), "value": [1] * 200, "partition": [1] * 200})
     with Producer(bootstrap_servers=servers, partitioner=choose) as producer:
         receipts = producer.send_batch("four", table, value=["n"], value_format="json").result(10)

@@ -1,4 +1,4 @@
-"""tools/check_prose.py on a repository with each fault."""
+"""tools/check_prose.py on a repository with one fault of each kind."""
 
 import importlib.util
 import subprocess

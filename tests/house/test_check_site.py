@@ -1,4 +1,4 @@
-"""tools/check_site.py reports the faults of a site."""
+"""tools/check_site.py reports each kind of fault of a site."""
 
 import importlib.util
 from pathlib import Path

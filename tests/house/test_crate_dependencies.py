@@ -45,7 +45,9 @@ def metadata() -> Any:
 
 @functools.cache
 def reachable(crate: str) -> frozenset[str]:
-    """Returns the names of all crates that a crate is built from, without development dependencies."""
+    """Returns the names of all direct and transitive dependencies of a crate and its own name, without development
+    dependencies.
+    """
     names = {p["id"]: p["name"] for p in metadata()["packages"]}
     nodes = {n["id"]: n for n in metadata()["resolve"]["nodes"]}
     todo = [i for i, name in names.items() if name == PREFIX + crate]
@@ -77,9 +79,9 @@ def test_forbidden_dependencies(crate: str) -> None:
 
 
 def test_unsafe_is_confined_to_few_files() -> None:
-    """Permitted in: the C data interface, the views (ADR 14), the Kerberos library (loaded at run time), AWS-LC's
-    keystore reader, the JNI functions (ADR 34), CPU instructions (ADR 55) and the tests' counting allocator. The
-    workspace lint forbids all others.
+    """Unsafe code is permitted in the C data interface, the views (ADR 14), the Kerberos library (loaded at run time),
+    AWS-LC's keystore reader, the JNI functions (ADR 34), CPU instructions (ADR 55) and the counting allocator of tests.
+    The workspace lint forbids unsafe code in all other files.
     """
     permitting = [
         str(path.relative_to(ROOT))
@@ -99,7 +101,7 @@ def test_unsafe_is_confined_to_few_files() -> None:
 
 
 def test_python_is_attached_in_one_module() -> None:
-    """A thread that attaches or detaches elsewhere may enter Python during its finalization (ADR 19)."""
+    """A thread that attached or detached in another module could enter Python during finalization (ADR 19)."""
     calls = re.compile(r"\b(?:py|Python)(?:\(\))?\s*(?:\.|::)\s*(?:attach|try_attach|detach)\b")
     files = [path for crate in ("bridge", "py") for path in sorted((ROOT / "rust" / crate / "src").glob("**/*.rs"))]
     assert [path.name for path in files if calls.search(path.read_text())] == ["interpreter_guard.rs"]

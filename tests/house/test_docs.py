@@ -1,4 +1,4 @@
-"""Documents match the code: the README's examples run, named files exist, generated pages are current."""
+"""Documents match the code: the README's examples run, named files exist, and generated pages are current."""
 
 import importlib.util
 import inspect
@@ -68,7 +68,7 @@ def test_commands_of_the_offsets_page_run_as_written(
     [commands] = [one.text for one in fences(page) if one.language == "sh"]
     programs = [one.text for one in fences(page) if one.language == "python"]
     with Broker(topics=topics_of(page.read_text())) as broker:
-        # Creates the groups used by the commands.
+        # Creates the groups that the commands use.
         run(programs[0], tmp_path, broker=broker.bootstrap_servers)
         command = runner(broker.bootstrap_servers, monkeypatch, capsys, tmp_path)
         monkeypatch.chdir(tmp_path)
@@ -151,7 +151,7 @@ def public_members() -> Iterator[tuple[str, object]]:
         public = getattr(samsarrow, name)
         yield name, public
         if inspect.isclass(public):
-            # Members inherited from samsarrow's own classes count as the class's own.
+            # Members inherited from other classes of samsarrow count as members of the class.
             ours = [vars(of) for of in reversed(public.__mro__) if of.__module__.partition(".")[0] == "samsarrow"]
             for member, value in {name: value for names in ours for name, value in names.items()}.items():
                 if not member.startswith("_") and (callable(value) or isinstance(value, property)):
@@ -162,7 +162,7 @@ def test_options_named_in_docstrings_are_on_the_options_page() -> None:
     page = (ROOT / "docs" / "options.md").read_text()
     text = "\n".join(inspect.getdoc(value) or "" for _, value in public_members())
     named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", text)) - {"sys.unraisablehook"}
-    # Options of brokers, not of clients.
+    # These are options of brokers instead of clients.
     named -= {name for name in named if name.startswith(("delegation.token.", "transaction.max."))}
     assert "max.poll.records" in named
     assert [name for name in sorted(named) if f"`{name}`" not in page] == []

@@ -1,4 +1,4 @@
-"""Fences of README and docs/: every program runs and prints the output that its page shows."""
+"""Fences of the README and docs/: every program runs, and prints the output that its page shows."""
 
 import os
 import re
@@ -23,10 +23,15 @@ from support.fences import (
     topics_of,
 )
 
-# Pages whose fences form one program, in order; on the other pages each fence is a program of its own.
+# Pages whose fences form one program when they are joined in order. On other pages each fence is a program.
 SINGLE_PROGRAM = {
-    "docs/admin.md", "docs/consume.md", "docs/integrations.md", "docs/offsets.md", "docs/produce.md", "docs/values.md",
-}  # fmt: skip
+    "docs/admin.md",
+    "docs/consume.md",
+    "docs/integrations.md",
+    "docs/offsets.md",
+    "docs/produce.md",
+    "docs/values.md",
+}  # Pages whose programs another test runs.
 # Pages whose programs are run by another test.
 TESTED_ELSEWHERE = {
     "README.md": "tests/house/test_docs.py",
@@ -37,9 +42,9 @@ TESTED_ELSEWHERE = {
     "docs/migrating/kafka-python.md": "tests/house/test_docs_migrating.py",
     "docs/security.md": "tests/security/test_guide.py",
 }
-# Last output lines of programs, where the page does not show them.
+# Last output lines of programs whose pages do not show the output.
 LAST_LINES = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
-# Modules that a page needs; these libraries emit warnings, so that such pages do not run in strict mode.
+# Modules that a page needs. They emit warnings, so their pages do not run in strict mode.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
 FENCES = [fence for page in pages() for fence in fences(page)]
@@ -55,7 +60,7 @@ def test_every_fence_is_run() -> None:
     )
     assert sum(ways.values()) == len(RUN)
     assert ways["here"] == len(TESTED_HERE) > 25
-    # Programs that cannot be tested, such as a login at a foreign cluster, would be counted here.
+    # Every program can be tested. A program that cannot, such as a login at an external cluster, would be counted here.
     assert ways["not run"] == 0
     assert [one.page for one in FENCES if one.title and one.reason is None] == []
     assert [one.page for one in FENCES if one.reason == ""] == []

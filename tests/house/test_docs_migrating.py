@@ -1,4 +1,4 @@
-"""Migration guides: the programs before and after the migration print the same."""
+"""Migration guides: the programs before and after a migration print the same output."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGES = {"confluent-kafka.md": "confluent_kafka", "kafka-python.md": "kafka", "a
 
 
 def sections(page: Path) -> dict[str, list[str]]:
-    """Returns the programs of a page by heading."""
+    """Returns the programs of a page by the heading above them."""
     found: dict[str, list[str]] = {}
     headings = [(number, line[3:]) for number, line in enumerate(page.read_text().splitlines(), 1) if line[:3] == "## "]
     for fence in fences(page):
@@ -35,11 +35,11 @@ def test_programs_before_and_after_print_the_same(name: str, heading: str, tmp_p
         pytest.importorskip("confluent_kafka.schema_registry.avro", reason="confluent-kafka[avro] is not installed")
     page = ROOT / "docs" / "migrating" / name
     programs = sections(page)
-    # Writes the records that the programs read.
+    # Program that writes the records before the programs under "Consume" read them.
     fill = [programs["Produce"][0]] if heading == "Consume" else []
 
     def output(program: str) -> str:
-        """Returns the output of a program, run with a broker of its own."""
+        """Runs a program with a new broker and returns its output."""
         topics = dict.fromkeys(re.findall(r"--topic (\w+):1", page.read_text()), 1)
         assert topics_of(page.read_text()).items() <= topics.items()
         with Broker(topics=topics) as broker, Registry() as registry:
@@ -59,7 +59,7 @@ COMMITS = re.compile(r"`((?:commit|commit_async|store_offsets)\([^`]*\))`")
 
 
 def names() -> list[tuple[str, str]]:
-    """Returns (page, last cell) for every row of the tables of names."""
+    """Returns the page and the last cell of every row in the tables of names."""
     cells = []
     for name in PAGES:
         table = (ROOT / "docs" / "migrating" / name).read_text().partition("\n## Names\n")[2]

@@ -20,7 +20,9 @@ MODULES = ["samsarrow", *sorted(f"samsarrow.{name}" for name in samsarrow._SUBMO
 
 
 def names(module: ModuleType) -> list[str]:
-    """Returns the public names of a module: its `__all__`, or the classes and functions that it defines."""
+    """Returns the public names of a module: `__all__` if it exists, otherwise the classes and functions that it
+    defines.
+    """
     if hasattr(module, "__all__"):
         return list(module.__all__)
     own = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
@@ -28,12 +30,12 @@ def names(module: ModuleType) -> list[str]:
 
 
 def documented(module: ModuleType) -> Iterator[tuple[str, bool]]:
-    """Yields public names, members included, with True if the name has a docstring."""
+    """Yields each public name and the names of its members, with True if the name has a docstring."""
     yield module.__name__, bool(module.__doc__)
     for name in names(module):
         public = getattr(module, name)
         if inspect.isclass(public):
-            # `__doc__` is not inherited, unlike the result of `inspect.getdoc`.
+            # `__doc__` is used because `inspect.getdoc` also returns inherited docstrings.
             yield f"{module.__name__}.{name}", bool(public.__doc__)
             ours = [vars(of) for of in reversed(public.__mro__) if of.__module__.partition(".")[0] == "samsarrow"]
             for member, value in {key: value for of in ours for key, value in of.items()}.items():
@@ -43,13 +45,13 @@ def documented(module: ModuleType) -> Iterator[tuple[str, bool]]:
         elif inspect.isroutine(public):
             yield f"{module.__name__}.{name}", bool(inspect.getdoc(public))
         elif not isinstance(public, ModuleType | TypeVar):
-            # A type alias: its docstring is the string literal after the assignment.
+            # The docstring of a type alias is the string literal after its assignment.
             yield f"{module.__name__}.{name}", name in described()
 
 
 @cache
 def described() -> set[str]:
-    """Returns the names of assignments that are followed by a string literal."""
+    """Returns the names whose assignment is followed by a string literal."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         body = ast.parse(path.read_text()).body
@@ -92,5 +94,5 @@ def test_core_stubs_have_the_same_docstrings() -> None:
         assert written
         for method, text in written.items():
             docstring = inspect.getdoc(getattr(getattr(samsarrow, name), method)) or ""
-            # The first sentence may be wrapped differently in the stub, so that only the words are compared.
+            # Only the words are compared, since the stub may have other line breaks.
             assert words(text or "") == words(docstring), f"{name}.{method}"

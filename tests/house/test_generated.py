@@ -1,4 +1,4 @@
-"""Files generated from the core's tables are current."""
+"""Files that are generated from tables of the core are current."""
 
 import runpy
 from pathlib import Path
@@ -18,6 +18,6 @@ def test_generated_file_is_current(path: Path) -> None:
 def test_notices_name_everything_in_the_wheels() -> None:
     text = NOTICES["PAGE"].read_text()
     assert text == NOTICES["page"](), "run `make generate`"
-    # C sources within crates have licences of their own.
+    # C sources within crates have separate licences.
     for name in ("aws-lc-sys ", "Zstandard", "pyo3 ", "OpenSSL"):
         assert name in text

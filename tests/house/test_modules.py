@@ -1,4 +1,4 @@
-"""No cycle among the top-level modules of a crate (docs/design.md, ADR 63)."""
+"""The top-level modules of a crate form no cycle (docs/design.md, ADR 63)."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CRATES = ("arrow", "broker", "client", "crc", "fuzz", "jvm", "py", "wire")
-# Crates with cycles that are known: their modules may form no other ones.
+# Crates with known cycles. Their modules may form no other cycles.
 KNOWN_CYCLES = {
     "bridge": [{"aio", "call"}, {"callback_threads", "logging", "runtime"}],
     "spark": [{"columns", "options", "typed"}],
@@ -19,7 +19,7 @@ KNOWN_CYCLES = {
         {"decoder", "proto"},
     ],
 }
-# Comments and literals, which contain no module paths.
+# Comments and literals, which are removed because they contain no module paths.
 COMMENTS_AND_LITERALS = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:[^"\\]|\\.)*"|b?'(?:[^'\\\n]|\\[^u]|\\x..|\\u\{[^}]*\})'""",
     re.DOTALL,
@@ -29,7 +29,7 @@ CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 
 def closed(text: str, start: int) -> int:
-    """Returns the index of the bracket that closes the one at `start`."""
+    """Returns the index of the bracket that closes the bracket at `start`."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] in CLOSING) - (text[at] in CLOSING.values())
@@ -39,7 +39,7 @@ def closed(text: str, start: int) -> int:
 
 
 def without_tests(text: str) -> str:
-    """Removes items under `#[cfg(test)]`: tests may use every module of the crate."""
+    """Removes items under `#[cfg(test)]`, since tests may use every module of the crate."""
     while found := re.search(r"#\[cfg\(test\)\]", text):
         at = found.end()
         while (mark := re.compile(r"[;{]|#\[").search(text, at)) and mark.group() == "#[":
@@ -51,7 +51,7 @@ def without_tests(text: str) -> str:
 
 
 def braced_paths(tree: str) -> Iterator[tuple[str, ...]]:
-    """Yields the paths within the braces of a `use`."""
+    """Yields the paths in the braces of a `use` declaration."""
     way: tuple[str, ...] = ()
     ahead = [way]
     for part in re.findall(r"[{},]|[^{},]+", tree):
@@ -65,7 +65,7 @@ def braced_paths(tree: str) -> Iterator[tuple[str, ...]]:
 
 
 def named_paths(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yields the crate paths that the source of `module` names, from the root."""
+    """Yields the paths of items that the source of `module` uses, relative to the crate root."""
     for path in PATH.finditer(text):
         words = [word for word in re.split(r"\s*::\s*", path.group()) if word]
         above = sum(word == "super" for word in words)
@@ -78,7 +78,7 @@ def named_paths(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 
 def module_path(src: Path, path: Path) -> tuple[str, ...]:
-    """Returns the path of the module in a file."""
+    """Returns the module path of a source file."""
     below = path.relative_to(src).with_suffix("").parts
     return below[:-1] if below[-1] in ("mod", "lib") else below
 
@@ -90,18 +90,18 @@ def sources(src: Path) -> dict[tuple[str, ...], str]:
         module_path(src, path): without_tests(COMMENTS_AND_LITERALS.sub(" ", path.read_text()))
         for path in sorted(src.rglob("*.rs"))
     }
-    # Test modules are files too, declared under `#[cfg(test)]` in the parent.
+    # Test modules may also be separate files, which the parent declares under `#[cfg(test)]`.
     return {
         at: text for at, text in texts.items() if not any(name == "tests" or name.endswith("_tests") for name in at)
     }
 
 
 def edges(src: Path, parent: tuple[str, ...] = ()) -> dict[str, dict[str, set[str]]]:
-    """Returns for each direct submodule of `parent` the siblings that it names, with the modules that name them."""
+    """Returns the siblings that each direct submodule of `parent` uses, with the modules that use them."""
     texts = sources(src)
     own = texts.get(parent, "")
     modules = {at[len(parent)] for at in texts if at[: len(parent)] == parent and at != parent}
-    # A name re-exported by the parent counts as its module.
+    # A name that the parent re-exports counts as a use of its module.
     reexported: dict[str, str] = {}
     for module, tree in re.findall(r"\buse\s+(?:self::)?(\w+)::([^;]+);", own):
         reexported |= dict.fromkeys(re.findall(r"\w+", tree), module)
@@ -120,7 +120,7 @@ def edges(src: Path, parent: tuple[str, ...] = ()) -> dict[str, dict[str, set[st
 
 
 def cycle(known: dict[str, dict[str, set[str]]]) -> list[str]:
-    """Returns a cycle of modules, or an empty list."""
+    """Returns the modules of a cycle, or an empty list if none exists."""
     ways: dict[str, list[str]] = {}
 
     def search(module: str, way: list[str]) -> list[str]:
@@ -152,7 +152,7 @@ def test_modules_form_no_new_cycle(crate: str) -> None:
     known = edges(src(crate))
     for modules in KNOWN_CYCLES[crate]:
         first = min(modules)
-        # One module stands for those of a known cycle.
+        # The modules of a known cycle are merged into one module.
         merged: dict[str, dict[str, set[str]]] = {}
         for module, others in known.items():
             steps = merged.setdefault(first if module in modules else module, {})
@@ -165,7 +165,7 @@ def test_modules_form_no_new_cycle(crate: str) -> None:
 
 
 def python_edges(package: Path) -> dict[str, dict[str, set[str]]]:
-    """Returns for each module directly in a package its siblings that it imports at run time, and the importers."""
+    """Returns the siblings that each module of a package imports at run time, with the importing modules."""
     modules = {
         ".".join(
             (package.name, *module_path(package, path.with_name("mod.py" if path.stem == "__init__" else path.name)))
@@ -191,7 +191,7 @@ def python_edges(package: Path) -> dict[str, dict[str, set[str]]]:
 
 
 def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields the nodes below a node, without those for type checkers only."""
+    """Yields all nodes below a node, except those under `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
@@ -209,7 +209,7 @@ def test_python_modules_form_no_cycle() -> None:
 
 
 def test_known_dependencies_are_found() -> None:
-    """Guards against a parser that finds nothing, and so no cycle."""
+    """Checks that the parser finds known dependencies; otherwise it would find no cycle either."""
     known = edges(src("client"))
     assert {"config", "error", "secret"} <= known["security"].keys()
     assert {"security", "config", "api_versions"} <= known["net"].keys()

@@ -1,4 +1,4 @@
-"""User-visible texts are plain English, without words that read like a translation."""
+"""Texts that users see are plain English, without words that read like a translation."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ BANNED = re.compile(
     r"\b(told|tells?|so many|whoever|one another|(?:is|are) taken for|the same is true for)\b", re.IGNORECASE
 )
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-# String literals of Rust or Java; format arguments in braces are removed, since variable names are not text.
+# String literal of Rust or Java. Format arguments in braces are removed, since variable names are not text.
 STRING = re.compile(r'"((?:[^"\\\n]|\\.|\\\n)*)"')
 BRACES = re.compile(r"\{[^{}]*\}")
 
@@ -31,7 +31,7 @@ def page_matches(path: Path) -> Iterator[str]:
 
 
 def python_matches(path: Path) -> Iterator[str]:
-    """Checks docstrings, messages and help texts: every string with a space."""
+    """Checks every string that contains a space: docstrings, messages and help texts."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield from matches(path, node.lineno, node.value)

@@ -1,4 +1,4 @@
-"""`make release-check` rejects each fault of a release, and nothing else."""
+"""`make release-check` rejects each fault of a release, but no valid release."""
 
 import os
 import runpy
@@ -79,7 +79,7 @@ def wheels(dist: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout that may be released."""
+    """Creates a checkout from which a release is allowed."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     folder = tmp_path / "checkout"

@@ -7,12 +7,12 @@ import pytest
 
 import samsarrow
 
-# Methods of the async class only.
+# Methods that only the async class has.
 ASYNC_ONLY = {"AsyncProducer": {"send_and_wait"}}
-# Async methods with a docstring of their own; all others share that of the blocking method.
+# Async methods that have their own docstring. All others have the docstring of the blocking method.
 OWN_DOCSTRINGS = {"AsyncConsumer": {"reader"}, "AsyncProducer": {"send_and_wait", "transaction"}}
 CLASSES = [name for name in ("Consumer", "Producer", "Admin", "SchemaRegistry") if f"Async{name}" in samsarrow.__all__]
-# Methods without I/O, which are plain functions in both classes.
+# Methods that do no I/O, so they are plain functions in both classes.
 NO_IO = {
     "Consumer": {
         "subscribe", "subscription", "assign", "assignment", "enforce_rebalance", "wakeup", "commit_async",

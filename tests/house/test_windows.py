@@ -1,4 +1,4 @@
-"""Names that only Unix has, found in the sources, since these tests do not run on Windows."""
+"""Names that exist only on Unix, found by reading the sources, since these tests do not run on Windows."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Workflows of hosted runners only call targets of the Makefile."""
+"""Workflows of hosted runners call only targets of the Makefile."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def jobs(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def commands(path: Path) -> list[str]:
-    """Returns every `run:` command, with the matrix expanded."""
+    """Returns every `run:` command after the matrix is expanded."""
     found = []
     for job in jobs(path):
         matrix = job.get("strategy", {}).get("matrix", {})
@@ -58,7 +58,7 @@ def test_workflow_header_and_permissions(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
     for job in jobs(path):
         assert job["timeout-minutes"] <= 180
-        # Only GitHub's own actions, pinned by version.
+        # Workflows use only actions of GitHub itself, pinned to a version.
         used = [step["uses"] for step in job["steps"] if "uses" in step]
         assert [one for one in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", one)] == []
 
@@ -82,7 +82,7 @@ def test_contributing_names_existing_targets_and_files() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     named = set(re.findall(r"`(?:nice )?make ([a-z-]+)", page))
     assert named - TARGETS == set()
-    # Targets that are parts of others, or explain themselves.
+    # Targets that are parts of other targets or need no description.
     parts = {"archives", "help", "clean", "deny", "bench-rust", "bench-python"}
     parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust"}
     assert {target for target in TARGETS if f"make {target}" not in page} <= parts

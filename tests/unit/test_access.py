@@ -1,4 +1,4 @@
-"""Value types for users, ACLs and delegation tokens."""
+"""Value types of users, ACLs and delegation tokens."""
 
 import dataclasses
 import pickle

@@ -1,4 +1,4 @@
-"""Wrong arguments of admin operations: TypeErrors that name the argument and its part."""
+"""Wrong arguments of admin operations raise TypeErrors that name the argument and the position within it."""
 
 import asyncio
 from collections.abc import Callable, Iterator

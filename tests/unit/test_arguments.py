@@ -97,7 +97,7 @@ def test_timeout_conversion():
 def test_partitioner_receives_keys_as_bytes():
     calls = []
     with pytest.raises(TypeError, match="key must be bytes"):
-        # `bytes(10**14)` would allocate a hundred terabytes.
+        # If the integer were not rejected, `bytes(10**14)` would allocate 100 TB.
         choose_partition(lambda *arguments: calls.append(arguments), "t", 10**14, b"v", 4)
     assert not calls
     assert choose_partition(lambda topic, key, value, count: np.int64(len(key)), "t", "ab", memoryview(b"v"), 4) == 2

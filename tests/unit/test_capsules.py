@@ -1,5 +1,5 @@
 """Arrow data imported through the C data interface: consumed capsules are rejected, and buffers are not copied
-needlessly.
+unnecessarily.
 """
 
 import sys
@@ -13,7 +13,7 @@ BATCH = pa.record_batch({"value": pa.array([b"a", b"b"], pa.binary())})
 
 
 class ReusedArrayCapsules:
-    """Returns the same capsules at every call, which violates the interface."""
+    """Returns the same capsules from every call, which the C data interface forbids."""
 
     def __init__(self, data):
         self.pair = data.__arrow_c_array__()
@@ -54,7 +54,7 @@ def test_consumed_schema_capsule_is_rejected():
 
 
 def test_decoded_views_reference_the_input_bytes():
-    """View columns reference the encoded bytes, which are released together with the batch."""
+    """View columns reference the encoded bytes, and the reference is released together with the batch."""
     values = pa.array([b"%020d" % i for i in range(1000)], pa.binary())
     encoded = samsarrow.encode_batches(pa.record_batch({"value": values}))
     before = sys.getrefcount(encoded)
@@ -62,7 +62,7 @@ def test_decoded_views_reference_the_input_bytes():
     assert sys.getrefcount(encoded) > before
     assert batch.column("value").to_pylist() == values.to_pylist()
     del batch
-    # A reference that was dropped without the GIL is released by the next call.
+    # If a reference was dropped without the GIL, the next call releases it.
     samsarrow.decode_batches(b"")
     assert sys.getrefcount(encoded) == before
 

@@ -25,7 +25,7 @@ SHA256, SHA512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 
 
 class Recorder:
-    """Replaces an Admin: knows one user, `old`, with SCRAM-SHA-256, and no ACLs."""
+    """Replaces Admin for a cluster with one user, `old`, with SCRAM-SHA-256, and without ACLs."""
 
     def __init__(self):
         self.calls = []
@@ -90,7 +90,7 @@ def test_password_change_keeps_the_mechanism_of_the_user(admin):
 
 
 def test_password_prompt_on_a_terminal():
-    """Runs on a pseudo-terminal, since click reads passwords from the terminal and not from standard input."""
+    """The command runs on a pseudo-terminal, since click reads passwords from the terminal instead of stdin."""
     import pty
     import sys
 
@@ -116,7 +116,7 @@ def _read(terminal):
     try:
         return os.read(terminal, 1024)
     except OSError:
-        # Linux raises EIO after the other end of the terminal was closed.
+        # On Linux, reading raises EIO after the other end of the terminal was closed.
         return b""
 
 

@@ -1,4 +1,4 @@
-"""The list of commands, and properties that all of them share."""
+"""The list of commands, and properties that all commands have."""
 
 import click
 import pytest

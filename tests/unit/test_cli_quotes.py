@@ -1,4 +1,4 @@
-"""Detection of unclosed quotes in CSV, for every way to split the input."""
+"""Detection of unclosed quotes in CSV, with the input split at every position."""
 
 import csv
 import io

@@ -15,7 +15,7 @@ SECRET = "hunter2"
 
 @pytest.fixture(autouse=True)
 def config(tmp_path, monkeypatch):
-    """Writes the profiles file."""
+    """Returns a function that writes the file with the profiles."""
     monkeypatch.setenv("SAMSARROW_CONFIG", str(tmp_path / "config.toml"))
     for name in ("SAMSARROW_PROFILE", "SAMSARROW_BOOTSTRAP_SERVERS"):
         monkeypatch.delenv(name, raising=False)
@@ -59,7 +59,7 @@ def test_setting_precedence(config, monkeypatch):
     monkeypatch.setenv("SAMSARROW_METADATA_BROKER_LIST", "env:9092")
     monkeypatch.setenv("SAMSARROW_BENCH_RECORDS", "5")
     assert layered(None, {}, {}) == {**prod, "bootstrap.servers": "env:9092"}
-    # A profile named on the command line describes another cluster than the environment variables.
+    # Environment variables do not apply to a profile from the command line, since it may describe another cluster.
     assert layered("local", {}, {}) == {"bootstrap.servers": "localhost:9092"}
     command_line = {"request_timeout_ms": "2"}
     assert layered(None, {"request.timeout.ms": "1", "client.id": "f"}, command_line) == {
@@ -109,7 +109,7 @@ def test_secrets_from_commands_are_hidden(config, tmp_path):
     assert {row["option"]: row["value"] for row in shown} == {
         "bootstrap.servers": "h:1", "sasl.password": "[hidden]", "ssl.key.password": "[hidden]",
     }  # fmt: skip
-    # A secret in a file that others can read causes a warning, not an error.
+    # If other users can read a file with a secret, a warning is printed, but the command continues.
     config(f"[profiles.a]\nbootstrap_servers='h:1'\nsasl_password = '{SECRET}'")
     (tmp_path / "config.toml").chmod(0o644)
     assert "others can read it" in run("config", "show", "--profile", "a")
@@ -142,7 +142,8 @@ def test_schema_registry_settings(config):
     }  # fmt: skip
     env = {"SAMSARROW_SCHEMA_REGISTRY_BEARER_AUTH_TOKEN": SECRET, "SAMSARROW_SCHEMA_REGISTRY_NOPE": SECRET}
     assert [json.loads(line)["value"] for line in run("config", "show", env=env).splitlines()] == ["[hidden]"]
-    # Commands that do not use a registry reject its options on the command line and ignore those of a profile.
+    # A command that does not use a registry rejects registry options on the command line, but ignores those in a
+    # profile.
     command = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
     why = "schema.registry.url is not an option of the admin of this command"
     assert why in run(*command, "-X", "schema.registry.url=http://h", code=2)

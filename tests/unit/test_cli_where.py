@@ -1,4 +1,4 @@
-"""`--where`: selected rows, rejected expressions, and no execution of the expression as Python."""
+"""`--where`: the selected rows, rejected expressions, and a check that no expression is executed as Python code."""
 
 import json
 
@@ -97,7 +97,7 @@ def batch():
 def test_where_selects_rows(batch, text, rows):
     where = Where(text)
     assert where.rows(batch).to_pylist() == rows
-    # Slices, as polls return them, and an empty batch.
+    # The expression also works with slices, which polls return, and with an empty batch.
     assert where.rows(batch.slice(2)).to_pylist() == [row - 2 for row in rows if row >= 2]
     assert where.rows(batch.slice(0, 0)).to_pylist() == []
 

@@ -107,7 +107,7 @@ def test_tables_and_readers_are_encoded_batch_by_batch():
 
 
 class OnlyCapsules:
-    """A table of another library, which offers only the PyCapsule interface."""
+    """A table that supports only the PyCapsule interface, like tables of other libraries."""
 
     def __init__(self, batch):
         self._batch = batch
@@ -221,6 +221,6 @@ def test_views_point_into_the_input_bytes():
     buffer = pa.py_buffer(data)
     *_, pointed = decode_batches(data, layout="view")["value"].buffers()
     assert buffer.address <= pointed.address < buffer.address + buffer.size
-    # Short values are stored inline in their views and reference no buffer.
+    # Short values are stored inline in their views, so they reference no buffer.
     short = decode_batches(encode_batches(pa.record_batch({"value": [b"short"]})), layout="view")["value"]
     assert (short.to_pylist(), len(short.buffers())) == ([b"short"], 2)

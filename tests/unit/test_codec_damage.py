@@ -1,4 +1,4 @@
-"""Damaged, truncated and old data: an error or the intact rows, never a wrong row."""
+"""Damaged, truncated and old data: decoding raises an error or returns intact rows, but never a wrong row."""
 
 import pyarrow as pa
 import pytest
@@ -8,7 +8,8 @@ from samsarrow.exceptions import ConfigurationError, CorruptRecordError
 
 ROWS = pa.record_batch({"key": [b"k1", None, b""], "value": [b"one", b"", None]})
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-# The CRC covers everything from the attributes on (KIP-98); offset, length and leader epoch precede it.
+# Position of the attributes, from which the CRC covers the batch (KIP-98). The offset, length, leader epoch, magic and
+# CRC precede it.
 CRC_FROM = 21
 
 
@@ -18,7 +19,7 @@ def test_every_flipped_bit_covered_by_the_crc_is_detected(codec):
     for position in range(CRC_FROM, len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 1 << (position % 8)
-        # Some fields are validated before the checksum.
+        # The message may name a field instead of the checksum, since some fields are validated first.
         with pytest.raises(CorruptRecordError, match="corrupt"):
             decode_batches(damaged)
 

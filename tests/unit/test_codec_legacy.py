@@ -1,4 +1,4 @@
-"""The message formats before Kafka 0.11, without a broker: encoded, decoded, mixed and damaged."""
+"""The message formats before Kafka 0.11, without a broker: encoding, decoding, mixed formats and damaged data."""
 
 import datetime as dt
 import struct
@@ -22,7 +22,9 @@ UTC = dt.UTC
 
 
 def message(magic, offset, value):
-    """Encodes one message by the specification: CRC-32 from the magic on, null key, no codec."""
+    """Encodes one uncompressed message with a null key by the specification. The CRC-32 covers the bytes from the magic
+    on.
+    """
     body = struct.pack(">bb", magic, 0) + (struct.pack(">q", 77) if magic else b"")
     body += struct.pack(">ii", -1, len(value)) + value
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
@@ -70,7 +72,8 @@ def test_mixed_formats_can_be_decoded():
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_flipped_bit_covered_by_the_crc_is_detected(magic, codec):
-    # A single entry; its checksum follows offset and length, and covers everything after itself.
+    # The data is a single message. Its checksum comes after the offset and the length, and covers all bytes after the
+    # checksum.
     data = encode_batches(ROWS.slice(0, 1), compression=codec, magic=magic)
     for position in range(16, len(data)):
         damaged = bytearray(data)

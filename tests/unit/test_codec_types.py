@@ -1,4 +1,4 @@
-"""Each Arrow type that holds text or bytes, as key and as value, and each timestamp unit."""
+"""Every Arrow type of text or bytes as key and as value, and every timestamp unit."""
 
 import struct
 from datetime import UTC, datetime
@@ -81,7 +81,7 @@ def test_timestamps_before_1970_name_the_row():
 
 
 def test_descending_and_distant_timestamps():
-    # The delta to the first record takes more than 32 bits: a varlong, not a varint.
+    # The difference from the first timestamp exceeds 32 bits, so it must be encoded as a varlong instead of a varint.
     at = [4_102_444_800_000, 0, 1_356_998_400_000]
     rows = pa.record_batch({"value": list("abc"), "at": pa.array(at, pa.timestamp("ms", "UTC"))})
     assert decode_batches(encode_batches(rows, timestamp="at"))["timestamp"].cast(pa.int64()).to_pylist() == at

@@ -1,4 +1,4 @@
-"""Client options: both spellings, and error messages."""
+"""Client options: both spellings of their names, and error messages."""
 
 import pytest
 

@@ -44,7 +44,7 @@ WAYS = {
 
 
 def public() -> dict[str, type]:
-    """Returns the public classes by qualified name."""
+    """Returns the public classes by their qualified names."""
     found = {}
     for name in MODULES:
         module = importlib.import_module(name)
@@ -56,7 +56,7 @@ def public() -> dict[str, type]:
 
 
 def sample(kind: typing.Any) -> typing.Any:
-    """Builds a sample value of a type."""
+    """Builds a sample value for a type annotation."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return sample(inner[0])

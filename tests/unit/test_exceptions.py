@@ -1,4 +1,4 @@
-"""The exception classes match the protocol's error table."""
+"""The exception classes match the error table of the protocol."""
 
 import pickle
 
@@ -18,7 +18,7 @@ def test_every_protocol_error_has_a_class(row):
     assert issubclass(cls, KafkaError)
     assert (cls.name, cls.code, cls.retriable, cls.fatal) == (name, code, retriable, fatal)
     assert cls.abortable == (class_name == "TransactionAbortableError")
-    # The table has the sentence without capital letter and full stop, the docstring with both.
+    # The description in the table starts in lower case and has no full stop; the docstring has both.
     assert cls.__doc__ == f"{description[0].upper()}{description[1:]}."
     raised = error_of(class_name, "text", code, retriable, fatal)
     assert type(raised) is cls
@@ -63,7 +63,7 @@ def test_every_class_is_a_client_error_or_in_the_table():
 def test_base_classes_by_error_handling():
     for row in TABLE:
         cls = getattr(exceptions, row[1])
-        # RetriableError is the only base of retriable errors.
+        # An error is a RetriableError exactly if it is retriable.
         assert issubclass(cls, exceptions.RetriableError) == cls.retriable
         assert issubclass(cls, exceptions.AuthorizationError) == cls.name.endswith("AUTHORIZATION_FAILED")
     for cls in (exceptions.KafkaTimeoutError, exceptions.KafkaConnectionError):

@@ -27,7 +27,7 @@ def test_core_and_pyarrow_are_imported_lazily(code: str) -> None:
 
 
 def test_spark_workers_import_only_required_modules() -> None:
-    """Spark starts a Python process for each part of a plan, and one for each stream."""
+    """Spark starts a Python process for each part of a plan and for each stream, so imports of workers must be few."""
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 is not installed")
     ours = "samsarrow.spark, samsarrow.spark.stream, samsarrow.spark.fetch, samsarrow.spark.write_task"
     of_spark = "import pyspark.sql.worker.plan_data_source_read, pyspark.sql.streaming.python_streaming_source_runner"

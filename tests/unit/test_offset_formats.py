@@ -1,4 +1,4 @@
-"""Text formats of offsets: round trips, and parse errors with their position."""
+"""Text formats of offsets: round trips, and parse errors with their position in the text."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Copies between offset stores: only differences are written and verified; interrupted runs are completed."""
+"""Copies between offset stores: only differences are written, the result is verified, and interrupted copies can be
+completed.
+"""
 
 import pytest
 
@@ -13,7 +15,7 @@ SOURCE_OFFSETS = {tp: OffsetAndMetadata(tp.partition, f"m{tp.partition}") for tp
 
 
 class Memory:
-    """An offset store that can fail, lose offsets and change."""
+    """An offset store in memory that can fail, lose offsets, and change between calls."""
 
     def __init__(self, offsets=(), fail_after=None, offsets_only=False):
         self.offsets = dict(offsets)
@@ -78,7 +80,7 @@ def test_offsets_only_store_ignores_metadata():
     target = Memory(offsets_only=True)
     assert len(copy(Memory(SOURCE_OFFSETS), target)) == 25
     assert copy(Memory(SOURCE_OFFSETS), target) == []
-    # In the other direction the source has no metadata, so that of Kafka is overwritten.
+    # In the other direction the source has no metadata, so the metadata in Kafka is overwritten.
     back = Memory(SOURCE_OFFSETS)
     assert len(plan(back, target.offsets)) == 25
 
@@ -97,7 +99,7 @@ def test_keep_equal_writes_the_larger_offset():
     def on_round(old, new):
         rounds.append((old, new))
         if len(rounds) == 1:
-            # The old consumers continue, then new ones take over.
+            # The old consumers commit again, then new consumers replace them.
             zookeeper.offsets[a] = OffsetAndMetadata(8)
         if len(rounds) == 2:
             kafka.members = True

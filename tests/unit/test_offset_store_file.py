@@ -1,4 +1,4 @@
-"""`FileOffsetStore`: writes are atomic, and a lock admits a single writer."""
+"""`FileOffsetStore`: writes are atomic, and a lock prevents a second writer."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_forked_child_cannot_store_and_releases_the_lock(tmp_path):
         with pytest.raises(StoreLockedError):
             FileOffsetStore(path)
         store.close()
-        # The child process continues.
+        # The lock is free although the child process still runs.
         FileOffsetStore(path).close()
     finally:
         os.close(go)

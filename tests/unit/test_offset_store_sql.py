@@ -1,4 +1,4 @@
-"""`SqlOffsetStore` on sqlite3 and on PostgreSQL: the same tests for both."""
+"""`SqlOffsetStore` on sqlite3 and on PostgreSQL, with the same tests for both."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Missing requirements of the machine or the environment raise an ImportError with a clear message."""
+"""If the machine or the environment does not meet a requirement, an ImportError names the requirement."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def test_unreadable_cpu_flags_are_ignored(cpuinfo: Path, monkeypatch: pytest.Mon
     _cpu_check.check(str(cpuinfo / "missing"))
     cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
     _cpu_check.check(str(cpuinfo))
-    # Truncated in the middle of the flags.
+    # The file is truncated within the flags.
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse")
     _cpu_check.check(str(cpuinfo))
     monkeypatch.setattr(_cpu_check.os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))

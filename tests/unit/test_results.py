@@ -1,4 +1,4 @@
-"""`Results` and partial failures: access to a failed item raises its error, and one exception carries all failures."""
+"""`Results` and partial failures: accessing a failed item raises its error, and one exception contains all failures."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""TLS and login options in Python: names of other clients, `ssl.SSLContext`, paths, and hidden secrets."""
+"""TLS and login options in Python: option names of other clients, `ssl.SSLContext`, paths, and hidden secrets."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ def context_options(context: Any, *names: str) -> dict[str, str | bool]:
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA certificate as a PEM file."""
+    """Creates a CA and returns its certificate as a PEM file."""
     trustme = pytest.importorskip("trustme")
     path = tmp_path_factory.mktemp("ca") / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(path))

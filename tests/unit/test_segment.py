@@ -38,7 +38,7 @@ def encoded(compression="none", magic=2, base_offset=0, rows=ROWS, batch_size=20
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a segment into a partition's folder."""
+    """Returns a function that writes a segment file into the folder of a partition."""
 
     def write(data, name="00000000000000000000.log", folder="my-topic-3"):
         path = tmp_path / folder / name
@@ -99,7 +99,7 @@ def test_from_offset_and_until_offset(write, start, end):
 
 
 def test_views_point_into_the_mapped_file(write):
-    """Nothing is copied, and the file may be deleted: its pages stay mapped as long as the batch exists."""
+    """The views need no copy. The file may be deleted, since its pages stay mapped as long as the batch exists."""
     path = write(encoded(rows=20_000))
     before = pa.total_allocated_bytes()
     batches = list(read_segment(path, layout="view"))
@@ -107,7 +107,7 @@ def test_views_point_into_the_mapped_file(write):
     assert pa.total_allocated_bytes() - before < 10_000
     values = batches[-1]["value"]
     assert values[-1].as_py() == b"value number 19999"
-    # Buffers of a view array: validity, views, then the data buffers, which are sections of the file.
+    # A view array has a validity buffer, a views buffer, and the data buffers, which are sections of the mapped file.
     assert sum(buffer.size for batch in batches for buffer in batch["value"].buffers()[2:]) <= 2 * len(
         encoded(rows=20_000)
     )
@@ -137,7 +137,7 @@ def test_segment_of_zeros_is_empty(write):
 
 
 def corrupt_tails():
-    """Returns damaged data to append to good batches, with the reported cause."""
+    """Returns damaged data to append to valid batches, each with the reported cause."""
     batch = encoded(base_offset=ROWS, rows=10)
     flipped = bytearray(batch)
     flipped[100] ^= 1
@@ -184,7 +184,7 @@ def test_corrupt_tail_after_until_offset_is_not_read(write):
 
 def test_check_crcs_false_ignores_a_wrong_checksum(write):
     data = bytearray(encoded(rows=10, batch_size=1 << 20))
-    # The last byte of the last value; the byte after it is the number of headers.
+    # Changes the last byte of the last value. It is followed by the header count of the record.
     data[-2] ^= 1
     path = write(data)
     with pytest.raises(CorruptRecordError, match="the CRC is"):
@@ -388,7 +388,7 @@ def test_progress_bar_only_on_a_terminal(write, terminal):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True)
     os.close(slave)
     shown = b"" if terminal else done.stderr
-    # Reads until the end of the terminal, which raises an error.
+    # At the end of the terminal output, read raises an error.
     with suppress(OSError):
         while terminal and (part := os.read(master, 100_000)):
             shown += part
