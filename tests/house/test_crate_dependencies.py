@@ -45,9 +45,7 @@ def metadata() -> Any:
 
 @functools.cache
 def reachable(crate: str) -> frozenset[str]:
-    """Returns the names of all direct and transitive dependencies of a crate and its own name, without development
-    dependencies.
-    """
+    """Returns the names of all direct and transitive dependencies of a crate, without development dependencies."""
     names = {p["id"]: p["name"] for p in metadata()["packages"]}
     nodes = {n["id"]: n for n in metadata()["resolve"]["nodes"]}
     todo = [i for i, name in names.items() if name == PREFIX + crate]

@@ -1,9 +1,9 @@
-"""Apicurio's schema registry for tests, with Confluent's API: fetched through Maven, on a free loopback port.
+"""Runs Apicurio's schema registry with Confluent's API for tests, from a jar of Maven, on a free loopback port.
 
     with Apicurio() as server, SchemaRegistry(server.url) as registry:
         registry.register("orders-value", '"long"')
 
-Schemas are kept in memory. Its implementation of Confluent's API has no GUIDs.
+Schemas are kept in memory. Apicurio's implementation of Confluent's API has no schema GUIDs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _maven(pom: str, goal: str, *options: str) -> None:
 
 
 def program() -> Path:
-    """Returns the registry's jar, fetched by Maven once and kept under `.cache/`."""
+    """Returns the path of the registry's jar, which Maven downloads once and `.cache/` keeps."""
     _need_tools()
     home = CACHE / VERSION
     jar = home / f"apicurio-registry-app-{VERSION}-runner.jar"
@@ -56,7 +56,7 @@ def program() -> Path:
 
 
 def serdes_classpath() -> str:
-    """Returns the class path of Avro's and Apicurio's serializers, fetched by Maven once and cached under `.cache/`."""
+    """Returns the class path of Avro's and Apicurio's serializers, which Maven downloads once and `.cache/` keeps."""
     _need_tools()
     remembered = CACHE / "serdes.classpath"
     if not remembered.exists() or not all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
@@ -66,7 +66,7 @@ def serdes_classpath() -> str:
 
 
 class Apicurio:
-    """A registry in its own process, which ends with the `with` block."""
+    """A registry process, which is stopped at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._port = free_ports(1)[0]

@@ -1,8 +1,8 @@
-"""Archives of loaded classes (JEP 350), with which Kafka and Spark start in two thirds of the processor time.
+"""Class data archives (JEP 350), which reduce the processor time for starting Kafka and Spark by a third.
 
     python tests/support/archives.py
 
-Creates missing archives. A JVM starts without an archive that does not match it.
+Creates missing archives. If an archive does not match a JVM, the JVM ignores it and starts without it.
 """
 
 import os
@@ -18,7 +18,7 @@ from support.kafka import DEFAULT_VERSION, ZOOKEEPER_VERSION, archive_of, server
 
 
 def of_kafka(version: str, made: Path) -> None:
-    """Archives the classes of a broker; tools use some of them."""
+    """Creates the archive of a broker's classes. Tools of Kafka use some of the same classes."""
     server = server_of(version, jvm=[f"-XX:ArchiveClassesAtExit={made}"])
     try:
         server.start()
@@ -28,7 +28,7 @@ def of_kafka(version: str, made: Path) -> None:
 
 
 def of_spark(made: Path) -> None:
-    """Archives the classes of a session with one query."""
+    """Creates the archive of the classes that a Spark session with one query loads."""
     from pyspark import SparkContext
 
     options = f"-XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
@@ -37,7 +37,7 @@ def of_spark(made: Path) -> None:
         session = spark.local_session(Path(folder), connector=False, native=False, **conf)
         session.range(1000).selectExpr("id % 7 AS a").groupBy("a").count().collect()
         session.stop()
-        # Waits for the JVM, which writes the archive when it exits.
+        # Waits until the JVM has exited, since it writes the archive at exit.
         gateway = SparkContext._gateway
         gateway.shutdown()
         gateway.proc.stdin.close()
@@ -52,9 +52,9 @@ def main() -> None:
         try:
             if not archive.exists():
                 make(made)
-                # Renamed immediately, so that other JVMs can start from it.
+                # The complete file is renamed, so that other JVMs never see an incomplete archive.
                 made.replace(archive)
-        # Fails without Java or Maven, or if the JVM writes no archive.
+        # Creating an archive fails without Java or Maven, or if the JVM writes no archive.
         except (RuntimeError, OSError, subprocess.TimeoutExpired) as reason:
             sys.stderr.write(f"no archive {archive.name}: {reason}\n")
 

@@ -1,4 +1,4 @@
-"""Random schemas, values of them, and evolved schemas, generated from a seed."""
+"""Random Avro schemas, values and evolved schemas, generated from a seed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Generator:
     """Generates schemas with unique names.
 
     Args:
-        seed: of the random generator.
+        seed: seed of the random generator.
         namesakes: True if unions may contain types with equal short names.
         rename: True if records of `evolved` schemas move to another namespace, so that Java treats them as other types.
     """
@@ -70,15 +70,15 @@ class Generator:
                 return self.union(depth - 1)
 
     def value_type(self, depth: int) -> Any:
-        """Returns any schema but null and a union."""
+        """Returns any schema except null and unions."""
         while (one := self.any(depth, union=False)) == "null":
             pass
         return one
 
     def union(self, depth: int) -> list[Any]:
-        # The branches are types that fastavro distinguishes by the Python value, and none can be promoted to another:
-        # fastavro takes the first branch that a type can be promoted to, whereas samsarrow and Java prefer the type
-        # itself.
+        # The branches are chosen so that fastavro selects the right one by the Python type, and so that no branch can
+        # be promoted to another: fastavro reads into the first branch to which the written type can be promoted, but
+        # samsarrow and Java prefer the branch of the same type.
         pick = self.random.choice
         branches = ["null", "boolean", pick(["long", "double"]), pick(["string", "bytes"])]
         branches.append({"type": "array", "items": "int"})
@@ -86,7 +86,7 @@ class Generator:
             branches.append(self.record(depth - 1))
         if self.namesakes and self.random.random() < 0.5:
             self.names += 1
-            # fastavro takes the first record with the fields of a value, unless the value names its record.
+            # If a value does not name its record, fastavro uses the first record with the same fields.
             fields = [{"name": "x", "type": "int"}]
             same = [f"same{self.names}.{at}.Same" for at in ("v1", "v2", "v3")]
             branches = [b for b in branches if b in PRIMITIVES]
@@ -111,7 +111,7 @@ class Generator:
         )
 
     def value(self, schema: Any) -> Any:
-        """Returns a value that fastavro can encode."""
+        """Returns a value of the schema in a form that fastavro can encode."""
         pick = self.random
         if isinstance(schema, list):
             chosen = pick.choice(schema)
@@ -171,7 +171,9 @@ class Generator:
                 return Decimal((sign, tuple(map(int, digits)), -schema["scale"]))
 
     def evolved(self, schema: Any) -> Any:
-        """Returns a schema that can read values of `schema`, except for some values that do not fit."""
+        """Returns an evolved schema. Most values written with `schema` can be read with it, but some may be out of its
+        range.
+        """
         pick = self.random
         if isinstance(schema, list):
             return [self.evolved(branch) if isinstance(branch, dict) else branch for branch in schema]
@@ -219,7 +221,8 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
-    # With a different reader's schema, fastavro returns no names if that schema refers to a type by name.
+    # If the reader's schema differs from the writer's and refers to a type by name, fastavro cannot return record
+    # names.
     return fastavro.schemaless_reader(io.BytesIO(value), writer, reader, return_record_name=reader is None)
 
 
@@ -228,10 +231,10 @@ def is_namesake(schema: Any) -> bool:
 
 
 def expected(value: Any, schema: Any) -> Any:
-    """Converts a value decoded by fastavro to its form in pyarrow columns."""
+    """Converts a value that fastavro decoded to the form that pyarrow columns return."""
     if isinstance(schema, list):
         members = [branch for branch in schema if branch != "null"]
-        # A record within a union comes with its name.
+        # For a record in a union, fastavro returns a tuple with the name of the record.
         named, value = value if isinstance(value, tuple) else ("", value)
         if value is None or not members:
             return None
@@ -246,7 +249,7 @@ def expected(value: Any, schema: Any) -> Any:
             for key, branch in zip(names, members, strict=True)
         }
     if isinstance(schema, str):
-        # Python floats are doubles.
+        # Python floats have double precision.
         return struct.unpack("f", struct.pack("f", value))[0] if schema == "float" else value
     match schema["type"]:
         case "array":

@@ -1,4 +1,4 @@
-"""Certificate authorities and certificates of tests, valid ones and ones that must be rejected.
+"""Certificate authorities and certificates for tests, valid ones and some that clients or brokers must reject.
 
 ca = Authority()
 broker = ca.issue(names=["localhost"], end=days(-1))
@@ -41,7 +41,7 @@ def new_key(rsa_bits: int | None = None) -> Key:
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate with its key and its issuer's certificate."""
+    """A certificate with its key and the certificates of its issuers."""
 
     certificate: x509.Certificate
     key: Key
@@ -60,7 +60,7 @@ class Issued:
         return self.key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
 
     def write(self, path: Path) -> Path:
-        """Writes key and certificates into one file, as in Kafka's PEM keystores."""
+        """Writes the key and the certificates into one file, the format of Kafka's PEM keystores."""
         path.write_text(self.key_pem + self.chain_pem)
         return path
 
@@ -81,7 +81,7 @@ def make(
     is_ca: bool | None = False,
     usages: Iterable[x509.ObjectIdentifier] = (SERVER, CLIENT),
 ) -> x509.Certificate:
-    """Returns a certificate that is valid unless the arguments say otherwise."""
+    """Returns a signed certificate, which is valid by default."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -115,7 +115,7 @@ def self_signed(name: str = "alone", **options: object) -> Issued:
 
 @dataclass
 class Authority:
-    """Issues and revokes certificates."""
+    """A certificate authority that issues and revokes certificates."""
 
     name: str = "authority of tests"
     key: Key = field(default_factory=new_key)
@@ -133,7 +133,7 @@ class Authority:
         return Issued(made, key, (self.certificate,))
 
     def revocations(self, *revoked: Issued, end: datetime.timedelta = DAY) -> str:
-        """Returns a certificate revocation list as PEM."""
+        """Returns a certificate revocation list in PEM format."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateRevocationListBuilder()

@@ -1,4 +1,4 @@
-"""Schema changes, one of each kind."""
+"""Schema changes, one example of each kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def enum(*symbols: str, **more: Any) -> dict[str, Any]:
 
 A, B = field("a", "int"), field("b", "string")
 INNER = record(A, name="Inner")
-# For each change: the writer's schema, the reader's schema, and values of the writer.
+# Schema changes by name, each with the writer's schema, the reader's schema, and values written with the former.
 CHANGES: dict[str, tuple[Any, Any, list[Any]]] = {
     "add": (record(A), record(A, field("c", "string", default="new")), [{"a": 1}, {"a": 2}]),
     "add_null": (record(A), record(A, field("c", ["null", "int"], default=None)), [{"a": 1}]),

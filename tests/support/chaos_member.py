@@ -1,7 +1,8 @@
-"""A consumer to be killed: records the processed rows, then commits. Arguments: options as JSON, topics, file.
+"""A consumer that tests kill. It writes the processed rows to a file and then commits. Arguments: options as JSON,
+topics, file.
 
-A line has partition, offset and value of a record; with several topics (separated by commas) it starts with the topic
-and ends with the time (of the monotonic clock, which all processes share).
+Each line has the partition, offset and value of a record. With several topics, separated by commas, each line starts
+with the topic and ends with the time of the monotonic clock, which is the same in all processes.
 """
 
 import json
@@ -20,7 +21,7 @@ def main() -> None:
     options, topics, path = json.loads(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s")
     stopping = []
-    # Installed before the file exists, since a test may signal the member as soon as it sees the file.
+    # The handler is set before the file is created, since a test may send the signal as soon as the file exists.
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     with (
         Consumer(auto_offset_reset="earliest", max_poll_records=50, **options) as consumer,
@@ -30,7 +31,8 @@ def main() -> None:
         late = False
         while not stopping:
             if late:
-                # Before the next poll, while the positions are those of the processed rows.
+                # The commit is retried before the next poll, since until then the positions are those of the processed
+                # rows.
                 late = not committed(consumer, None)
             batch = consumer.poll(0.2)
             if batch.num_rows == 0:
@@ -51,8 +53,8 @@ def main() -> None:
 
 
 def committed(consumer: Consumer, batch: pa.RecordBatch | None) -> bool:
-    """Commits a batch, or all owned partitions; returns False if a rebalance rejected the commit, which must be
-    retried.
+    """Commits a batch, or the positions of all assigned partitions. Returns False if a rebalance rejected the commit,
+    so that it must be retried.
     """
     try:
         consumer.commit(batch)

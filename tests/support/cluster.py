@@ -1,4 +1,4 @@
-"""Several brokers of Apache Kafka with a separate controller, for tests that stop some of them."""
+"""A cluster of several Apache Kafka brokers with a separate controller, for tests that stop some of the brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.kafka import QUICK_COMPILER, KafkaServer, free_ports, new_cluster_i
 
 
 class Node(KafkaServer):
-    """One process of a cluster."""
+    """A broker or controller process of a cluster."""
 
     def __init__(self, number: int, role: str, cluster_id: str, controller: int, replicas: int, heap: str) -> None:
         self._number, self._kind, self._cluster_id, self._controller = number, role, cluster_id, controller
@@ -20,7 +20,7 @@ class Node(KafkaServer):
                 "offsets.topic.replication.factor": str(replicas),
                 "transaction.state.log.replication.factor": str(replicas),
                 "default.replication.factor": str(replicas),
-                # KIP-392, for consumers that set client.rack.
+                # Consumers that set client.rack read from the replica in their rack (KIP-392).
                 "broker.rack": f"rack-{number}",
                 "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             },
@@ -50,7 +50,7 @@ class Node(KafkaServer):
 
 
 class KafkaCluster:
-    """A controller and `brokers` brokers, numbered from 1."""
+    """A controller and the brokers, which are numbered from 1."""
 
     def __init__(self, brokers: int = 2, heap: str = "384m") -> None:
         cluster_id = new_cluster_id()

@@ -1,4 +1,4 @@
-"""Runs command lines in the test's own process, since starting Python for each would take most of the time."""
+"""Runs command lines in the test process, since starting a Python process for each would take most of the time."""
 
 import io
 import sys
@@ -23,13 +23,13 @@ class Ended:
 def runner(
     servers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
 ) -> Callable[..., Ended]:
-    """Returns a function that runs a command against a cluster: `command("consume", "t", code=0, stdin=b"")`.
+    """Returns a function that runs a command with a cluster: `command("consume", "t", code=0, stdin=b"")`.
 
     Args:
         servers: bootstrap servers of the cluster.
         monkeypatch: fixture of the test.
         capsys: fixture of the test.
-        folder: for files that commands keep, such as caches.
+        folder: folder for files that commands keep, such as caches.
     """
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder))

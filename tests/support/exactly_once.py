@@ -1,4 +1,4 @@
-"""Streaming queries that write exactly once, and the records they have written."""
+"""Streaming queries that write each record exactly once, and the records that they have written."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Copy:
         come: input topic with two partitions.
         gone: output topic with two partitions.
         folder: checkpoint location.
-        sink: format of the source, and of the sink unless another is passed.
-        first: number of the first micro-batch with rows: the Python source begins with an empty one.
+        sink: format of the source, and also of the sink unless `run` gets another one.
+        first: number of the first micro-batch with rows. It is 1 for the Python source, which begins with an empty one.
         sink_options: further options of the sink.
     """
 
@@ -34,7 +34,7 @@ class Copy:
         self.sink_options: dict[str, str] = {}
 
     def run(self, *expressions: str, where: str = "true", tasks: int = 2, sink: str | None = None) -> None:
-        """Copies all new rows, to the topic named in the rows if they have that column."""
+        """Copies all new rows. If the rows have a column `topic`, it determines the output topic of each row."""
         servers = {"kafka.bootstrap.servers": self._kafka.bootstrap_servers}
         frame = self._spark.readStream.format(self.sink).options(**servers, subscribe=self.come)
         frame = frame.option("startingOffsets", "earliest").option("minPartitions", str(tasks)).load().where(where)
@@ -47,11 +47,13 @@ class Copy:
 
     @property
     def group(self) -> str:
-        """Consumer group with the driver's commit markers."""
+        """Consumer group in which the driver commits its markers."""
         return f"samsarrow-spark-{json.loads((self.folder / 'metadata').read_text())['id']}"
 
     def forget(self, batch: int) -> None:
-        """Removes Spark's commit of a micro-batch: it is planned, but of unknown outcome."""
+        """Removes Spark's commit of a micro-batch. Spark then knows that the micro-batch was planned, but not if it
+        completed.
+        """
         (self.folder / "commits" / str(batch)).unlink()
         (self.folder / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 

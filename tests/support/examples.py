@@ -1,4 +1,4 @@
-"""Programs of examples/, as modules and as processes that are killed and restarted."""
+"""Programs of examples/, imported as modules or run as processes that tests kill and restart."""
 
 import contextlib
 import importlib.util
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def module(path: str) -> ModuleType:
-    """Imports an example as a module: `module("worker/worker.py")`."""
+    """Imports an example as a module, for example `module("worker/worker.py")`."""
     name = "example_" + path.removesuffix(".py").replace("/", "_")
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / path)
     assert spec is not None
@@ -28,11 +28,11 @@ def module(path: str) -> ModuleType:
 
 
 def copied(path: str, folder: Path, *changes: tuple[str, str], first: str = "") -> Path:
-    """Copies an example with changes that make it fast enough for tests.
+    """Copies an example and changes it so that it is fast enough for tests.
 
     Args:
-        path: below examples/, such as `worker/worker.py`.
-        folder: of the copy.
+        path: path below examples/, such as `worker/worker.py`.
+        folder: folder of the copy.
         *changes: pairs of a text and its replacement.
         first: code to run before the example.
     """
@@ -47,8 +47,8 @@ def copied(path: str, folder: Path, *changes: tuple[str, str], first: str = "") 
     return script
 
 
-# Imports modules once, then forks a process for each line of input: script, arguments, log. Prints the process id and
-# later the exit code.
+# Imports modules once, then forks a process for each line of input, a JSON list of script, arguments and log file.
+# Prints the process id, and the exit code when the process has ended.
 _STARTER = """
 import importlib, json, os, runpy, sys, traceback
 for name in sys.argv[1:]:
@@ -74,7 +74,7 @@ for line in sys.stdin:
 
 
 class Program:
-    """A program with its output; ends with the `with` block.
+    """A running program with its output. It is killed at the end of the `with` block.
 
     Args:
         script: path of the script.
@@ -116,7 +116,7 @@ class Program:
         self._process, self._ended = int(self._read_line()), None
 
     def _read_line(self) -> bytes:
-        # Reads unbuffered, since read-ahead bytes would be lost.
+        # The pipe is unbuffered, since bytes in a buffer would be lost.
         assert self._starter is not None
         assert self._starter.stdout is not None
         return self._starter.stdout.readline()

@@ -1,4 +1,4 @@
-"""Fences of the documents: their content, the way each is run, and the output that their pages show."""
+"""Fences of the documents: their content, how to run them, and the output that their pages show."""
 
 import os
 import re
@@ -12,14 +12,15 @@ from pathlib import Path
 from support.commands import Ended
 
 ROOT = Path(__file__).resolve().parents[2]
-# Addresses of the broker and the schema registry in programs of pages.
+# Addresses of the broker and the schema registry that programs of pages use.
 BROKER, REGISTRY = "localhost:9092", "http://localhost:8081"
 OPENS = re.compile(r"^( *)(`{3,})([\w+-]*) *(.*)$")
 TITLE = re.compile(r'^title="(.*)"$')
 NOT_RUN = "not run: "
-# Command lines that need a shell; all others run in this process, since starting Python takes most of the time.
+# Pattern of command lines that need a shell. All others run in this process, since starting Python takes most of the
+# time.
 SHELL = re.compile(r"[|<>;&$`]")
-# Runs the programs that need a Spark session.
+# Test that runs the programs that need a Spark session.
 SPARK = "tests/spark/test_guide.py"
 
 
@@ -43,7 +44,7 @@ class Fence:
 
     @property
     def reason(self) -> str | None:
-        """Reason for not running the fence, from its title: `title="not run: needs a Spark session"`."""
+        """Reason for not running the fence, taken from its title: `title="not run: needs a Spark session"`."""
         return self.title.removeprefix(NOT_RUN) if self.title.startswith(NOT_RUN) else None
 
 
@@ -68,26 +69,26 @@ def fences(path: Path) -> Iterator[Fence]:
 
 
 def pages() -> list[Path]:
-    """Returns the pages with fences for users, without those about internals."""
+    """Returns the pages for users that may have fences. Pages about internals are excluded."""
     docs = [path for path in (ROOT / "docs").rglob("*.md") if "adr" not in path.parts and path.stem != "design"]
     return [ROOT / "README.md", *sorted(docs)]
 
 
 def topics_of(text: str) -> dict[str, int]:
-    """Returns the topics of the broker that a page starts: `samsarrow broker --topic orders:2`."""
+    """Returns the topics of the broker that a page starts with `samsarrow broker --topic orders:2`."""
     found = re.search(r"samsarrow broker((?: --topic [\w.-]+:\d+)+)", text)
     named = re.findall(r"--topic ([\w.-]+):(\d+)", found[1]) if found else []
     return {name: int(partitions) for name, partitions in named}
 
 
 def stated_output(text: str) -> list[str]:
-    """Returns the output lines that a page states: "It prints `1 found` and `2 failed`"."""
+    """Returns the output lines that the text of a page states, as in "It prints `1 found` and `2 failed`"."""
     sentences = re.findall(r"\bprints ((?:`[^`\n]+`(?:, | and )?)+)", text)
     return [line for sentence in sentences for line in re.findall(r"`([^`]+)`", sentence)]
 
 
 def needs_spark(fence: Fence) -> bool:
-    """Returns true if the fence is a program for a Spark session."""
+    """Returns true if the fence is a program that needs a Spark session."""
     return (
         fence.language == "python"
         and re.search(r"\bspark\.(read|createDataFrame)|SparkSession", fence.text) is not None
@@ -97,7 +98,7 @@ def needs_spark(fence: Fence) -> bool:
 def run(
     code: str, folder: Path, *, broker: str = BROKER, registry: str = REGISTRY, strict: bool = True, seconds: int = 150
 ) -> str:
-    """Returns the output of a program. Functions named `test_…` make it a pytest file.
+    """Runs a program and returns its output. If it has functions named `test_…`, pytest runs it.
 
     Args:
         code: source text.
@@ -128,7 +129,7 @@ def console(text: str) -> tuple[list[str], str]:
 
 
 def program(folder: Path) -> Path:
-    """Returns a folder with a `samsarrow` command like that of an installation, for the PATH of shells."""
+    """Creates a folder with a `samsarrow` command like an installation's, to be put on the PATH of shells."""
     script = folder / "bin" / "samsarrow"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m samsarrow.cli "$@"\n')
@@ -137,7 +138,7 @@ def program(folder: Path) -> Path:
 
 
 def shell(line: str, command: Callable[..., Ended]) -> tuple[str, bool]:
-    """Returns the output of a command line, and whether it needed a shell.
+    """Returns the output of a command line, and True if the command line needed a shell.
 
     Args:
         line: the command line.

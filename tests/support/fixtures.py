@@ -1,4 +1,4 @@
-"""Fixtures for tests on real Apache Kafka; loaded as a pytest plugin by the folders that need it."""
+"""Fixtures for tests on real Apache Kafka. Test folders that need them load this module as a pytest plugin."""
 
 import functools
 import itertools
@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 
 def _need(fetch: Callable[[], object]) -> None:
-    """Skips the test if a requirement is unavailable; in CI that is an error."""
+    """Skips the test if a requirement is missing. In CI a missing requirement is an error."""
     try:
         fetch()
     except KafkaUnavailableError as reason:
@@ -36,7 +36,7 @@ def _need(fetch: Callable[[], object]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
-    """One node of Apache Kafka for the whole session."""
+    """A node of Apache Kafka, shared by the whole session."""
     _need(lambda: classpath(DEFAULT_VERSION))
     with KafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
@@ -44,7 +44,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def old_kafka() -> Iterator[ZooKeeperKafkaServer]:
-    """One broker with ZooKeeper for the whole session, which stores and serves every record format."""
+    """A broker with ZooKeeper that stores and returns every record format, shared by the whole session."""
     _need(lambda: classpath(ZOOKEEPER_VERSION))
     with ZooKeeperKafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
@@ -66,7 +66,7 @@ def old_java(old_kafka: ZooKeeperKafkaServer) -> Iterator[JavaPeer]:
 
 @pytest.fixture(scope="session")
 def apicurio() -> Iterator[Apicurio]:
-    """Apicurio's schema registry for the whole session."""
+    """Apicurio's schema registry, shared by the whole session."""
     _need(program)
     with Apicurio() as server:
         yield server
@@ -74,7 +74,7 @@ def apicurio() -> Iterator[Apicurio]:
 
 @pytest.fixture(scope="session")
 def serdes() -> Iterator[JavaSerdes]:
-    """Java's Avro serializers for the whole session."""
+    """Java's Avro serializers, shared by the whole session."""
     _need(serdes_classpath)
     with JavaSerdes() as peer:
         yield peer
@@ -88,7 +88,7 @@ def create_topic(server: KafkaServer, partitions: int = 1, **configs: str) -> st
     dotted = {k.replace("_", "."): v for k, v in configs.items()}
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(name, partitions, 1, dotted)])
-        # The broker learns of the topic shortly after the controller.
+        # The broker gets the new topic's metadata shortly after the controller.
         until(lambda: name in admin.list_topics([name]))
     return name
 

@@ -1,4 +1,4 @@
-"""Random types, JSON texts of them, and an oracle that reads the texts with Python's own `json`."""
+"""Random types, JSON texts of their values, and an oracle that parses the texts with Python's `json`."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadError(Exception):
-    """The oracle considers a value invalid."""
+    """Raised if the oracle considers a value invalid."""
 
 
 class UnsureError(Exception):
-    """The oracle cannot decide."""
+    """Raised if the oracle cannot decide."""
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object in their original order, with duplicates."""
+    """The members of an object in their original order, including duplicates."""
 
 
 class Generator:
@@ -71,7 +71,7 @@ class Generator:
         return self.struct(depth - 1) if choice == 5 else self.random.choice(LEAVES)
 
     def text(self, kind: pa.DataType, *, nullable: bool = True, odd: float = 0.004) -> str:
-        """Returns the text of a value; with probability `odd` that of another type, which may still be valid."""
+        """Returns the JSON text of a value, or with probability `odd` that of another type, which may be valid."""
         if nullable and self.random.random() < 0.15:
             return "null"
         if self.random.random() < odd:
@@ -102,7 +102,7 @@ class Generator:
         return self.leaf(kind)
 
     def json_schema(self, depth: int, *, whole: bool = False) -> dict[str, Any]:
-        """Returns a JSON Schema, of an object if `whole` is set."""
+        """Returns a JSON Schema. If `whole` is set, it is the schema of an object."""
         kinds = [
             "integer",
             "number",
@@ -145,7 +145,7 @@ class Generator:
                 return {"type": "object", "properties": properties, "required": required}
 
     def json_value(self, schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> Any:
-        """Returns a value of such a schema as a Python object."""
+        """Returns a value that matches a JSON Schema, as a Python object."""
         some = self.random
         if schema.get("$ref"):
             return self.json_value(root, root, depth - 1)
@@ -189,7 +189,7 @@ class Generator:
         return some.choice([1, "1", '"1"', "null", True, {"k": [1, None]}, ["a", {}], -0.5])
 
     def any(self, depth: int) -> str:
-        """Returns the text of a value of any kind."""
+        """Returns the JSON text of a value of any type."""
         choice = self.random.randrange(7 if depth else 5)
         if choice == 5:
             return "[" + self.comma().join(self.any(depth - 1) for _ in range(self.random.randrange(4))) + "]"
@@ -265,12 +265,12 @@ def bounds(kind: pa.DataType) -> tuple[int, int]:
 
 
 def loaded(text: str) -> Any:
-    """Parses a text with Python's `json`, without Python's extensions of JSON."""
+    """Parses a text with Python's `json`, but rejects Python's extensions of JSON."""
     try:
         value = json.loads(text, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=Pairs)
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except InvalidOperation:
-        # The exponent is out of range for Python's decimals.
+        # The exponent exceeds the range of Python's decimals.
         raise UnsureError from None
     except (ValueError, RecursionError):
         raise BadError from None
@@ -282,7 +282,7 @@ def _refuse(_: str) -> None:
 
 
 def expected(value: Any, kind: pa.DataType, *, nullable: bool = True) -> Any:
-    """Returns the expected value of a column of this type."""
+    """Returns the value that a column of this type should have."""
     if value is None:
         return None if nullable else _bad()
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Internals of the JVM source and sink, and of Spark, for tests."""
+"""Internals of the JVM source and sink and of Spark that tests inspect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def about(spark: Any) -> dict[str, Any]:
-    """Returns version and counters of the native library in this process."""
+    """Returns the version and the counters of the native library in this process."""
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     native = loader.loadClass("io.github.samsarrow.spark.Native")
     gateway = spark.sparkContext._gateway
@@ -18,6 +18,6 @@ def about(spark: Any) -> dict[str, Any]:
 
 
 def running(spark: Any) -> int:
-    """Returns the number of tasks that have not ended, including killed ones."""
+    """Returns the number of running tasks. Killed tasks count until they have ended."""
     executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(one.numRunningTasks() for one in executors)

@@ -1,12 +1,12 @@
-"""Apache Kafka for tests and benches: its jars through Maven, one node on free loopback ports.
+"""Runs Apache Kafka for tests and benches, from jars of Maven: one node on free loopback ports.
 
     with KafkaServer() as kafka:
         Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
 
-The server is a child process with its data in a temporary folder. It is stopped also when the body raises.
-`KafkaServer` is the newest Kafka, one KRaft node; `ZooKeeperKafkaServer` the last version with ZooKeeper,
-the record formats v0 and v1, and every request since Kafka 0.8. `server_of` returns the right one for any version in
-support/kafka_releases.py.
+The server is a child process with its data in a temporary folder. It is stopped even if the `with` block raises an
+error. `KafkaServer` runs the newest Kafka as one KRaft node. `ZooKeeperKafkaServer` runs the last version with
+ZooKeeper, which supports the record formats v0 and v1 and every request version since Kafka 0.8. `server_of` returns
+a server of any version in support/kafka_releases.py.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from support.kafka_releases import RELEASES, number
 SUPPORT = Path(__file__).resolve().parent
 CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
 DEFAULT_VERSION = "4.3.1"
-# The last version with ZooKeeper and the old record formats.
+# Last Kafka version with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0
-# For JVMs that live for seconds or minutes: the second compiler would take more time than its code saves. These JVMs
-# also start from an archive if one exists. Not for measurements.
+# Options of JVMs that run for seconds or minutes. They disable the second compiler, which would take more time than it
+# saves. Such JVMs also start from a class archive if one exists. Not suitable for measurements.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-# For brokers that are not measured: each further thread wakes up three times a second.
+# Settings of brokers that are not measured. Each further thread would wake up three times a second.
 _FEW_THREADS = {"num.network.threads": "1", "num.io.threads": "2", "background.threads": "2"}
 
 
-# Files of a formatted storage, by version, roles and options.
+# Files of formatted storage folders, by version, roles and options.
 _FORMATTED: dict[tuple[str, ...], dict[str, bytes]] = {}
 
 
 class KafkaUnavailableError(RuntimeError):
-    """Kafka cannot be run on this machine; the message says what is missing."""
+    """Kafka cannot run on this machine. The message names the missing requirement."""
 
 
 def classpath(version: str = DEFAULT_VERSION) -> str:
-    """Returns the class path of Kafka's broker and tools, downloaded by Maven once and cached under `.cache/`."""
+    """Returns the class path of Kafka's broker and tools, which Maven downloads once and `.cache/` keeps."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"real Kafka needs `{tool}` on PATH (JDK 17 and Maven)")
@@ -77,12 +77,12 @@ def classpath(version: str = DEFAULT_VERSION) -> str:
 
 
 def archive_of(version: str) -> Path:
-    """Returns the path at which support/archives.py stores the class archive of this Kafka version."""
+    """Returns the path of the class archive that support/archives.py creates for this Kafka version."""
     return CACHE / f"{version}.jsa"
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns distinct ports of 127.0.0.1 that were free a moment ago.
+    """Returns distinct ports of 127.0.0.1 that are not in use at this time.
 
     Ephemeral ports are excluded, since another connection could get one before the server has started.
     """
@@ -99,7 +99,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def new_cluster_id() -> str:
-    """Returns a random cluster id, as Kafka does; an id with a leading dash would be parsed as an option."""
+    """Returns a random cluster id in Kafka's format, without a leading dash, which tools would parse as an option."""
     drawn = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([drawn[0] & 0x7F]) + drawn[1:]).decode().rstrip("=")
 
@@ -131,7 +131,7 @@ class KafkaServer:
         self.version = version
         self._jvm = [f"-Xmx{heap}", *jvm]
         self._dir = Path(tempfile.mkdtemp(prefix="samsarrow-kafka-"))
-        # The other port is the controller's, or ZooKeeper's.
+        # The second port is used by the controller or by ZooKeeper.
         self._port, self._other_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         self.log_path = self._dir / "server.out"
@@ -150,12 +150,12 @@ class KafkaServer:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "2",
-            # Expired transactions are aborted soon.
+            # Transactions are aborted soon after their timeout.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
             "log.segment.bytes": "1073741824",
-            # Tests write old records, which must not be deleted by retention.
+            # Retention is disabled, since it would delete the old records that tests write.
             "log.retention.ms": "-1",
             # Compaction starts soon.
             "log.cleaner.backoff.ms": "1000",
@@ -171,17 +171,17 @@ class KafkaServer:
             self._properties["listener.security.protocol.map"] = ",".join(kinds)
 
     def _role(self) -> dict[str, str]:
-        """The settings of the node's role."""
+        """Returns the settings that depend on the roles of the node."""
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._other_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._other_port}",
             "controller.listener.names": "CONTROLLER",
-            # Disables the no-op records that are written twice a second for monitoring: a quarter of an idle broker's
-            # cost.
+            # Disables the no-op records that are written twice a second for monitoring and cause a quarter of an idle
+            # broker's load.
             "metadata.max.idle.interval.ms": "0",
-            # KIP-848: the broker sets the interval for all members.
+            # With KIP-848 the broker determines the heartbeat interval of all members.
             "group.consumer.heartbeat.interval.ms": "300",
             "group.consumer.min.heartbeat.interval.ms": "300",
             "group.consumer.session.timeout.ms": "6000",
@@ -203,7 +203,9 @@ class KafkaServer:
         return self._process.pid
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """Returns the command line that runs a class of this Kafka, or a `.java` file on its class path."""
+        """Returns the command line that runs a Java class, or a `.java` file, with the class path of this Kafka
+        version.
+        """
         logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
         if not RELEASES[self.version].log4j2:
             logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
@@ -215,7 +217,7 @@ class KafkaServer:
     def tool(
         self, main: str, *arguments: str, stdin: bytes | None = None, timeout: float = 90
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs a command line tool of this Kafka to its end; raises with its output if it fails."""
+        """Runs a command line tool of this Kafka version. If the tool fails, raises an error with its output."""
         command = self.java(main, *arguments, jvm=["-Xmx256m", *QUICK_COMPILER])
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
         if done.returncode != 0:
@@ -224,7 +226,7 @@ class KafkaServer:
         return done
 
     def start(self) -> None:
-        """Prepares the storage at the first start, and waits until the broker responds."""
+        """Starts the broker and waits until it responds. The first start also prepares the storage."""
         config = self._dir / "server.properties"
         if not config.exists():
             write_properties(config, self._properties)
@@ -236,7 +238,9 @@ class KafkaServer:
         self.format(config, new_cluster_id())
 
     def format(self, config: Path, cluster_id: str, *options: str) -> None:
-        """Does what `kafka-storage.sh format` does; it runs once for nodes that differ only in their ids."""
+        """Formats the storage like `kafka-storage.sh format`. Nodes that differ only in their ids share one run of the
+        tool.
+        """
         kind = (self.version, self._properties["process.roles"], *options)
         if kind not in _FORMATTED:
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), *options)
@@ -251,8 +255,8 @@ class KafkaServer:
             (self.data_dir / name).write_bytes(content)
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
-        # In a process group of its own, out of reach of Ctrl-C. A session of its own would also get a processor share
-        # of its own, as large as that of all tests (autogroups of Linux), which would wait while brokers start.
+        # A separate process group does not receive Ctrl-C. A separate session would also get a share of processor time
+        # as large as that of all tests (Linux autogroups), so tests would be slow while brokers start.
         with self.log_path.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
 
@@ -269,11 +273,11 @@ class KafkaServer:
         raise RuntimeError(f"Kafka {self.version} did not start on {self.bootstrap_servers}:\n{output}")
 
     def _answers(self) -> bool:
-        """Returns true if the broker responds to ApiVersions; an open port alone is not enough."""
+        """Returns true if the broker responds to ApiVersions. An open port does not yet mean that it does."""
         return len(self._response(b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff", 8)) == 8
 
     def _response(self, request: bytes, size: int) -> bytes:
-        """Returns the first `size` bytes of the response to a request, or none if the broker is not reachable yet."""
+        """Returns the first `size` bytes of the response to a request, or no bytes if the broker is not reachable."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=2) as s:
                 s.sendall(len(request).to_bytes(4, "big") + request)
@@ -282,7 +286,7 @@ class KafkaServer:
             return b""
 
     def stop(self, timeout: float = 30) -> None:
-        """Ends the broker with SIGTERM, then SIGKILL; the data is kept for the next `start`."""
+        """Stops the broker with SIGTERM, or with SIGKILL after a timeout. Its data is kept for the next `start`."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -294,7 +298,7 @@ class KafkaServer:
             process.wait()
 
     def kill(self) -> None:
-        """Ends the broker with SIGKILL, like a power failure."""
+        """Stops the broker with SIGKILL, which resembles a power failure."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -305,7 +309,7 @@ class KafkaServer:
         return sorted(self.data_dir.glob(f"{topic}-*/*.log"))
 
     def discard(self) -> None:
-        """Ends the broker and removes its folder."""
+        """Kills the broker and removes its folder."""
         self.kill()
         shutil.rmtree(self._dir, ignore_errors=True)
 
@@ -347,7 +351,7 @@ class ZooKeeperKafkaServer(KafkaServer):
             "zookeeper.connection.timeout.ms": "60000",
         }
         if number(self.version) < (0, 9):
-            # This version supports a single address instead of listeners.
+            # Before 0.9 a broker has a single address instead of listeners.
             return role | {
                 "host.name": "127.0.0.1",
                 "advertised.host.name": "127.0.0.1",
@@ -356,14 +360,14 @@ class ZooKeeperKafkaServer(KafkaServer):
             }
         role["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}"
         if self.version == ZOOKEEPER_VERSION:
-            # Versions from 3.0 on ignore the topics' record format settings.
+            # From inter-broker protocol 3.0 on, brokers ignore the record format settings of topics.
             role["inter.broker.protocol.version"] = "2.8"
             # Permits old timestamps.
             role["log.message.timestamp.before.max.ms"] = "9223372036854775807"
         return role
 
     def _prepare(self, config: Path) -> None:
-        """Starts ZooKeeper, which runs until `discard`; the broker waits for it."""
+        """Starts ZooKeeper, which runs until `discard`. The broker waits for ZooKeeper."""
         properties = config.with_name("zookeeper.properties")
         write_properties(
             properties,
@@ -378,26 +382,24 @@ class ZooKeeperKafkaServer(KafkaServer):
         self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m", *QUICK_COMPILER]))
 
     def _answers(self) -> bool:
-        """Returns true if the broker responds to Metadata of all topics, and the controller is known, which takes
-        longer.
-        """
+        """Returns true if the broker responds to a Metadata request and knows the controller, which takes longer."""
         answer = self._response(b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00", 12)
-        # Before 0.10, responses without topics contain no brokers.
+        # Before 0.10, a response without topics contains no brokers.
         return len(answer) == 12 and (answer[8:] != bytes(4) or number(self.version) < (0, 10))
 
     @property
     def zookeeper(self) -> str:
-        """Address of the ZooKeeper."""
+        """Address of the ZooKeeper server."""
         return f"127.0.0.1:{self._other_port}"
 
     def zookeeper_shell(self, commands: Iterable[str]) -> list[str]:
-        """Runs commands in Kafka's ZooKeeper shell and returns the printed lines."""
+        """Runs commands in Kafka's ZooKeeper shell and returns the lines that it prints."""
         main = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
         done = self.tool(main, "-server", self.zookeeper, stdin="\n".join([*commands, "quit", ""]).encode())
         return done.stdout.decode().splitlines()
 
     def discard(self) -> None:
-        """Ends the broker and its ZooKeeper, and removes their folder."""
+        """Kills the broker and ZooKeeper, and removes their folder."""
         zookeeper, self._zookeeper = self._zookeeper, None
         if zookeeper is not None:
             zookeeper.kill()
@@ -409,7 +411,7 @@ class ZooKeeperKafkaServer(KafkaServer):
 
 
 def server_of(version: str, properties: Mapping[str, str] | None = None, jvm: Sequence[str] = ()) -> KafkaServer:
-    """Returns a small server of any version, with the settings of that version's time and a quick start."""
+    """Returns a small server of any version that starts quickly, with settings that this version supports."""
     jvm = [*QUICK_COMPILER, *jvm]
     if RELEASES[version].zookeeper:
         return ZooKeeperKafkaServer(properties, "512m", version, jvm)

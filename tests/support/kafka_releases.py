@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Release:
-    """Artifacts and settings of one version.
+    """Artifacts and settings of one Kafka version.
 
     Attributes:
         scala: a Scala version for which its jar was built.
@@ -33,7 +33,7 @@ _KRAFT = Release("2.13", ("log4j",))
 _KRAFT_ONLY = Release("2.13", ("log4j2",), log4j2=True)
 
 RELEASES: Mapping[str, Release] = {
-    # Retention in ms is a 32-bit number without a value for unlimited.
+    # In 0.8 the retention is a 32-bit number of milliseconds and cannot be unlimited.
     "0.8.2.2": Release("2.11", (), zookeeper=True, properties={"log.retention.ms": "2147483647"}),
     "0.9.0.1": _BEFORE_CLUSTER_IDS,
     "0.10.0.1": _BEFORE_CLUSTER_IDS,
@@ -49,7 +49,7 @@ RELEASES: Mapping[str, Release] = {
     "3.6.2": _KRAFT,
     "3.7.2": _KRAFT,
     "3.8.1": _KRAFT,
-    # All other tests use the tools of these two releases; the tools of 3.9 include a log binding.
+    # Tests use the tools of these two versions only. The tools of 3.9 include a log binding.
     "3.9.1": Release("2.13", ("tools",)),
     "4.0.2": _KRAFT_ONLY,
     "4.1.2": _KRAFT_ONLY,
@@ -59,6 +59,6 @@ RELEASES: Mapping[str, Release] = {
 
 
 def number(version: str) -> tuple[int, ...]:
-    """Returns a version as a comparable tuple: 0.11 equals 0.11.0, and 0.11.0.3 is later."""
+    """Returns a version as a tuple for comparisons: 0.11 equals 0.11.0, and 0.11.0.3 is later."""
     parts = [int(part) for part in version.split(".")]
     return tuple(parts + [0] * (4 - len(parts)))

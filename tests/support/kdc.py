@@ -1,11 +1,11 @@
-"""A Kerberos server (KDC) for tests, a proxy in front of it, and the Kerberos library of this machine.
+"""A Kerberos server (KDC) for tests, a proxy in front of the KDC, and the Kerberos library of this machine.
 
     with Kdc() as kdc:
         keytab = kdc.keytab("alice")
         os.environ["KRB5_CONFIG"] = str(kdc.krb5_conf())
 
-The server is hadoop-minikdc, through Maven. Clients connect through the proxy, which counts requests and can reject or
-ignore them. No Kerberos commands are needed: `kinit` calls the library.
+The server is hadoop-minikdc, which Maven downloads. Clients connect through the proxy, which counts requests and can
+reject or ignore them. Kerberos commands need not be installed, since `kinit` calls the library.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailable
 
 CACHE = SUPPORT.parent.parent / ".cache" / "kdc"
 REALM = "SAMSARROW.TEST"
-# ASN.1 tags of KDC requests (RFC 4120): for a ticket-granting ticket, and for a service ticket.
+# ASN.1 tags of the KDC's requests (RFC 4120), for ticket-granting tickets and for service tickets.
 REQUEST_TYPES = {0x6A: "initial", 0x6C: "service"}
 
 
 def classpath() -> str:
-    """Returns the KDC's class path, downloaded by Maven once and cached under `.cache/`."""
+    """Returns the class path of the KDC, which Maven downloads once and `.cache/` keeps."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"a KDC needs `{tool}` on PATH (JDK 17 and Maven)")
@@ -53,7 +53,7 @@ def classpath() -> str:
 
 @functools.cache
 def gssapi_library() -> str:
-    """Returns the path of MIT's Kerberos library: the system's, or the copy in psycopg's wheel."""
+    """Returns the path of MIT's Kerberos library, either the system's or the copy in psycopg's wheel."""
     with contextlib.suppress(OSError):
         ctypes.CDLL("libgssapi_krb5.so.2")
         return "libgssapi_krb5.so.2"
@@ -77,7 +77,7 @@ class Gate:
         self.asked: Counter[str] = Counter()
         self._open = threading.Event()
         self._listener: socket.socket | None = None
-        # Connections that are kept waiting.
+        # Open connections whose requests get no response.
         self._held: list[socket.socket] = []
         self.unlock()
 
@@ -90,14 +90,14 @@ class Gate:
         self._close_held()
 
     def silence(self) -> None:
-        """Accepts requests without a response."""
+        """Accepts connections and requests, but sends no response."""
         self._open.clear()
 
     def shut(self) -> None:
         """Rejects connections."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            # Closing alone would not wake the accepting thread.
+            # Closing the socket alone would not wake the thread that accepts connections.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
@@ -127,7 +127,7 @@ class Gate:
 
 
 def _framed(source: socket.socket) -> bytes:
-    """Reads one message with its length prefix."""
+    """Reads one message, which has a length prefix."""
     data = b""
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
         part = source.recv(65536)
@@ -138,7 +138,7 @@ def _framed(source: socket.socket) -> bytes:
 
 
 class Kdc:
-    """A KDC of the realm `SAMSARROW.TEST`, with principals created on demand."""
+    """A KDC for the realm `SAMSARROW.TEST`. Principals are created on demand."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="samsarrow-kdc-"))
@@ -161,7 +161,7 @@ class Kdc:
         return line
 
     def keytab(self, *principals: str) -> Path:
-        """Returns a keytab file with the keys of new principals; the same file for the same principals."""
+        """Returns a keytab file with the keys of these principals. The same principals always have the same file."""
         if principals not in self._keytabs:
             path = self.directory / f"{len(self._keytabs)}.keytab"
             assert self._process.stdin is not None
@@ -172,7 +172,7 @@ class Kdc:
         return self._keytabs[principals]
 
     def krb5_conf(self, life: str = "1h", **defaults: str) -> Path:
-        """Writes a client configuration for all Kerberos libraries, including Java's."""
+        """Writes a client configuration that all Kerberos libraries can read, including Java's."""
         settings = {
             "default_realm": REALM,
             "ticket_lifetime": life,
@@ -208,7 +208,7 @@ class Kdc:
 
 
 class KerberosKafka(KafkaServer):
-    """A broker with a GSSAPI listener in addition to that of every `KafkaServer`."""
+    """A broker with a GSSAPI listener in addition to the listener of `KafkaServer`."""
 
     def __init__(self, kdc: Kdc, host: str = "localhost") -> None:
         krb5_conf = kdc.krb5_conf()
@@ -239,7 +239,7 @@ class KerberosKafka(KafkaServer):
 
 
 def with_other_keys(keytab: Path, path: Path) -> Path:
-    """Writes a keytab with the same principals and other keys, as after a change of the password."""
+    """Writes a keytab with the same principals but other keys, as if their passwords had been changed."""
     data = bytearray(keytab.read_bytes())
     at = 2
     while at < len(data):
@@ -249,7 +249,7 @@ def with_other_keys(keytab: Path, path: Path) -> Path:
         place = entry + 4 + realm
         for _ in range(components):
             place += 2 + struct.unpack_from(">H", data, place)[0]
-        # Skips the name type, a timestamp, the key's version and type, and its length.
+        # Skips the name type, the timestamp, and the version and type of the key. The length of the key follows.
         place += 4 + 4 + 1 + 2
         length = struct.unpack_from(">H", data, place)[0]
         for key in range(place + 2, place + 2 + length):
@@ -260,7 +260,7 @@ def with_other_keys(keytab: Path, path: Path) -> Path:
 
 
 def kinit(principal: str, keytab: Path, cache: Path, life_s: int = 3600) -> None:
-    """Obtains a ticket and stores it in a cache file, like the `kinit` command; `KRB5_CONFIG` names the KDC."""
+    """Obtains a ticket and stores it in a cache file, like the command `kinit`. `KRB5_CONFIG` determines the KDC."""
     library = ctypes.CDLL(gssapi_library())
     library.krb5_get_error_message.restype = ctypes.c_char_p
     context = ctypes.c_void_p()
@@ -273,7 +273,7 @@ def kinit(principal: str, keytab: Path, cache: Path, life_s: int = 3600) -> None
 
     call("krb5_init_context", ctypes.byref(context))
     client, table, store, options = (ctypes.c_void_p() for _ in range(4))
-    # A krb5_creds structure, which has some 200 bytes.
+    # Buffer for a krb5_creds structure, which needs about 200 bytes.
     credentials = ctypes.create_string_buffer(1024)
     call("krb5_parse_name", context, principal.encode(), ctypes.byref(client))
     call("krb5_kt_resolve", context, f"FILE:{keytab}".encode(), ctypes.byref(table))

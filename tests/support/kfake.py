@@ -1,4 +1,4 @@
-"""franz-go's fake cluster for tests: a Go program around it, built once and controlled by commands.
+"""Runs franz-go's fake cluster for tests, in a Go program that is built once and controlled by commands.
 
 with KFake(brokers=3, topics={"t": 1}) as kfake:
     kfake.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
@@ -26,11 +26,11 @@ CODES = {e.name: e.code for e in vars(exceptions).values() if isinstance(e, type
 
 
 class KFakeUnavailableError(RuntimeError):
-    """The fake cluster cannot be built on this machine; the message says why."""
+    """The fake cluster cannot be built on this machine. The message contains the reason."""
 
 
 def program() -> Path:
-    """Returns the path of the binary, built by Go once per state of its source and cached under `.cache/`."""
+    """Returns the path of the binary. Go builds it again only if its source has changed; `.cache/` keeps it."""
     state = hashlib.sha256()
     for name in ("go.mod", "go.sum", "main.go"):
         state.update((SOURCE / name).read_bytes())
@@ -40,7 +40,7 @@ def program() -> Path:
     if shutil.which("go") is None:
         raise KFakeUnavailableError("franz-go's fake cluster needs `go` on PATH (1.26 or later)")
     CACHE.mkdir(parents=True, exist_ok=True)
-    # Built under a temporary name first, since concurrent runs may build at the same time.
+    # The binary is built under a temporary name, since other test runs may build at the same time.
     fresh = CACHE / f"{built.name}.{os.getpid()}"
     done = subprocess.run(
         ["go", "build", "-o", str(fresh), "."],
@@ -52,7 +52,7 @@ def program() -> Path:
 
 
 class KFake:
-    """A cluster in its own process, on free loopback ports.
+    """A cluster process on free loopback ports.
 
     Args:
         brokers: number of brokers.
@@ -118,9 +118,9 @@ class KFake:
         txn: str = "",
         whole: bool = False,
     ) -> None:
-        """Fails the next requests with an error; all of them until `heal` if `times` is None.
+        """Makes the next `times` requests fail with an error, or all requests until `heal` if `times` is None.
 
-        The error applies to the given topics, partitions or groups, or to all; `whole` sets the top-level error.
+        The error is set for the given topics, partitions or groups, or for all. `whole` sets the top-level error.
         """
         self._request(
             "fail", api=api, error=CODES[error], times=-1 if times is None else times, topic=topic,
@@ -128,7 +128,7 @@ class KFake:
         )  # fmt: skip
 
     def drop(self, api: str, times: int | None = 1) -> None:
-        """Closes the connection instead of a response to the next requests."""
+        """Closes the connection instead of responding to the next requests."""
         self._request("drop", api=api, times=-1 if times is None else times)
 
     def delay(self, api: str, seconds: float, times: int | None = 1) -> None:
@@ -136,7 +136,7 @@ class KFake:
         self._request("delay", api=api, ms=round(1000 * seconds), times=-1 if times is None else times)
 
     def heal(self) -> None:
-        """Ends all effects of `fail`, `drop` and `delay`."""
+        """Ends the effects of all calls of `fail`, `drop` and `delay`."""
         self._request("heal")
 
     def requests(self, api: str) -> int:
@@ -148,7 +148,7 @@ class KFake:
         return int(self._request("leader", topic=topic, partitions=[partition])["node"])
 
     def move(self, topic: str, partition: int, node: int) -> None:
-        """Moves the leadership to another broker."""
+        """Moves the leadership of a partition to another broker."""
         self._request("move", topic=topic, partitions=[partition], node=node)
 
     def coordinator(self, name: str) -> int:
@@ -156,7 +156,7 @@ class KFake:
         return int(self._request("coordinator", group=name)["node"])
 
     def move_coordinators(self) -> None:
-        """Moves groups and transactional ids to other coordinators."""
+        """Moves all groups and transactional ids to other coordinators."""
         self._request("move coordinators")
 
     def delete_records(self, topic: str, partition: int) -> None:
@@ -168,5 +168,5 @@ class KFake:
         return int(self._request("add broker")["node"])
 
     def remove_broker(self, node: int) -> None:
-        """Stops a broker permanently; its partitions move to the others."""
+        """Stops a broker permanently, and moves its partitions to other brokers."""
         self._request("remove broker", node=node)

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster for tests, through ctypes: the library is in confluent-kafka's wheel.
+"""Runs librdkafka's mock cluster for tests through ctypes, with the library from confluent-kafka's wheel.
 
 with MockCluster(brokers=3, topics={"t": 1}) as mock:
     mock.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
@@ -24,7 +24,7 @@ APIS = {
     "InitProducerId": 22, "OffsetForLeaderEpoch": 23, "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26,
     "TxnOffsetCommit": 28, "ConsumerGroupHeartbeat": 68,
 }  # fmt: skip
-# Highest versions that the mock cluster can parse, although it advertises later ones, which librdkafka does not send.
+# Highest versions that the mock cluster can parse. It advertises later versions, which librdkafka itself does not send.
 UNDERSTOOD = {
     "JoinGroup": 5,
     "SyncGroup": 3,
@@ -34,10 +34,11 @@ UNDERSTOOD = {
     "AddOffsetsToTxn": 0,
     "EndTxn": 1,
 }
-# librdkafka's code for a broken connection: the mock cluster closes the connection instead of responding.
+# librdkafka's error code for a broken connection. With this error the mock cluster closes the connection instead of
+# responding.
 TRANSPORT = -195
 PRODUCER = 0
-# Functions without a result.
+# Functions of the library that return nothing.
 VOID = {
     "start_request_tracking",
     "push_request_errors_array",
@@ -47,7 +48,7 @@ VOID = {
 
 
 class MockClusterUnavailableError(RuntimeError):
-    """No librdkafka with a mock cluster is installed on this machine."""
+    """This machine has no librdkafka with a mock cluster."""
 
 
 def library() -> ctypes.CDLL:
@@ -57,7 +58,7 @@ def library() -> ctypes.CDLL:
         raise MockClusterUnavailableError("librdkafka's mock cluster needs confluent-kafka")
     folder = Path(spec.origin).resolve().parent.parent / "confluent_kafka.libs"
     for path in sorted(folder.glob("librdkafka-*.so*")):
-        # The extension module loads the other libraries of the folder, which this one depends on.
+        # Importing the extension module loads the other libraries in the folder, on which this library depends.
         importlib.import_module("confluent_kafka")
         found = ctypes.CDLL(str(path))
         if hasattr(found, "rd_kafka_mock_cluster_new"):
@@ -76,7 +77,7 @@ def _typed(lib: ctypes.CDLL) -> ctypes.CDLL:
 
 
 class MockCluster:
-    """Brokers 1, 2 and so on, as threads of this process, on free loopback ports.
+    """A cluster of brokers 1, 2 and so on, which are threads of this process and use free loopback ports.
 
     Args:
         brokers: number of brokers.
@@ -93,7 +94,7 @@ class MockCluster:
     def __enter__(self) -> MockCluster:
         text = ctypes.create_string_buffer(512)
         conf = ctypes.c_void_p(self._lib.rd_kafka_conf_new())
-        # The library's own client, which is unused, would log that it has no brokers.
+        # The client that the library requires is not used, and would log that it has no brokers.
         self._lib.rd_kafka_conf_set(conf, b"log_level", b"0", text, ctypes.c_size_t(len(text)))
         client = self._lib.rd_kafka_new(PRODUCER, conf, text, ctypes.c_size_t(len(text)))
         assert client, text.value
@@ -126,11 +127,11 @@ class MockCluster:
         assert not function(self._cluster, *arguments), f"{name}{arguments} failed"
 
     def fail(self, api: str, error: str, times: int = 1) -> None:
-        """Fails the next requests with an error, in the order of their arrival."""
+        """Makes the next `times` requests fail with an error."""
         self._push(api, CODES[error] or 0, times)
 
     def drop(self, api: str, times: int = 1) -> None:
-        """Closes the connection instead of a response to the next requests."""
+        """Closes the connection instead of responding to the next requests."""
         self._push(api, TRANSPORT, times)
 
     def _push(self, api: str, code: int, times: int) -> None:
@@ -139,20 +140,20 @@ class MockCluster:
         self._do("push_request_errors_array", key, ctypes.c_size_t(times), codes)
 
     def heal(self, api: str) -> None:
-        """Ends the effects of `fail` and `drop`."""
+        """Ends the effects of all calls of `fail` and `drop`."""
         self._do("clear_request_errors", ctypes.c_int16(APIS[api]))
 
     def move(self, topic: str, partition: int, broker: int) -> None:
-        """Moves the leadership to another broker."""
+        """Moves the leadership of a partition to another broker."""
         self._do("partition_set_leader", topic.encode(), ctypes.c_int32(partition), ctypes.c_int32(broker))
 
     def move_coordinator(self, kind: str, name: str, broker: int) -> None:
-        """Moves a `group` or a `transaction` to another coordinator."""
+        """Moves a group (`kind` is `group`) or a transactional id (`transaction`) to another coordinator."""
         self._do("coordinator_set", kind.encode(), name.encode(), ctypes.c_int32(broker))
 
     @contextmanager
     def down(self, broker: int) -> Iterator[None]:
-        """Takes a broker down within the `with` block."""
+        """Stops a broker for the duration of the `with` block."""
         self._do("broker_set_down", ctypes.c_int32(broker))
         try:
             yield
@@ -160,7 +161,7 @@ class MockCluster:
             self._do("broker_set_up", ctypes.c_int32(broker))
 
     def speak(self, api: str, lowest: int, highest: int) -> None:
-        """Sets the versions of an API that the brokers advertise, none with -1."""
+        """Sets the versions of an API that the brokers advertise. With -1 the API is not advertised."""
         versions = [ctypes.c_int16(n) for n in (APIS[api], lowest, highest)]
         self._do("set_apiversion", *versions)
 

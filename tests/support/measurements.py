@@ -1,8 +1,8 @@
-"""Measurements that a test prints in addition to its assertions."""
+"""Prints measurements of a test in addition to its assertions."""
 
 import sys
 
 
 def tell(figure: str) -> None:
-    """Prints a line that is shown by `pytest -s` and in failure reports."""
+    """Prints a line, which `pytest -s` and failure reports show."""
     sys.stdout.write(f"{figure}\n")

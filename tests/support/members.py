@@ -1,4 +1,4 @@
-"""Members of a group, each polling in its own thread."""
+"""Group members that poll in their own threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.waiting import until
 
 
 class Member:
-    """A consumer in a thread; records its assignments, listener calls and rows."""
+    """A consumer that polls in a thread and records its assignments, listener calls and rows."""
 
     def __init__(
         self, topics: Iterable[str], *, pattern: str | None = None, pause: float = 0.0, **options: Any
@@ -55,7 +55,7 @@ class Member:
             self.error = error
 
     def stop(self) -> None:
-        """Ends the polling, but not the membership."""
+        """Stops polling, but does not leave the group."""
         self._stop.set()
         self._thread.join(30)
         assert not self._thread.is_alive()
@@ -63,7 +63,7 @@ class Member:
             raise self.error
 
     def close(self) -> None:
-        """Ends the membership too."""
+        """Stops polling and leaves the group."""
         self.stop()
         self.consumer.close(20)
 
@@ -75,14 +75,14 @@ class Member:
 
 
 def shared(members: Iterable[Member], partitions: Iterable[TopicPartition]) -> bool:
-    """Returns true if every partition has one owner, and every member owns some."""
+    """Returns true if every partition has exactly one owner and every member owns at least one partition."""
     owned = [member.owned for member in members]
     flat = [tp for own in owned for tp in own]
     return all(owned) and len(flat) == len(set(flat)) and set(flat) == set(partitions)
 
 
 def settle(members: Iterable[Member], partitions: Iterable[TopicPartition], seconds: float = 60) -> None:
-    """Waits until the members share all partitions."""
+    """Waits until all partitions are assigned and every member owns at least one."""
     members, partitions = list(members), list(partitions)
     until(
         lambda: any(member.error for member in members) or shared(members, partitions),

@@ -1,9 +1,9 @@
-"""A man in the middle between a client and a plaintext broker: reads and alters frames.
+"""A proxy between a client and a plaintext broker that records requests and can modify responses.
 
     with Middle(broker.bootstrap_servers, answer=strip) as middle:
         Admin(bootstrap_servers=middle.address, ...)
 
-Only connections to this address pass through it: the broker's metadata names the broker's own address.
+Only connections to this address pass through the proxy, since the broker's metadata contains its own address.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from types import TracebackType
 
 HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
 
-# Receives the API key of the request, or None for a raw SASL token, and the broker's response without its length.
-# Returns the bytes to send, with their length.
+# Function that gets the API key of a request, or None for an unframed SASL token, and the body of the broker's
+# response. It returns the bytes to send, including the length prefix.
 Answer = Callable[[int | None, bytes], bytes]
 
 
 def framed(body: bytes) -> bytes:
-    """Returns a body with its length prefix."""
+    """Returns a frame: the body with its length prefix."""
     return len(body).to_bytes(4, "big") + body
 
 
 class Middle:
-    """Accepts connections until closed; `asked` has the API keys of requests, `seen` all bytes sent by clients."""
+    """Accepts connections until it is closed. `asked` has the API keys of requests, `seen` all bytes from clients."""
 
     def __init__(self, broker: str, *, answer: Answer | None = None, cut: int | None = None) -> None:
         host, port = broker.split(",")[0].rsplit(":", 1)
         self._broker = host, int(port)
         self._answer = answer or (lambda _, body: framed(body))
-        # Each connection ends after this many bytes of responses.
+        # Number of response bytes after which each connection is closed; None for no limit.
         self._cut = cut
         self.asked: list[int | None] = []
         self.seen = bytearray()
@@ -75,7 +75,7 @@ class Middle:
             request = await self._frame(client)
             self.seen += request
             api = None if raw else int.from_bytes(request[:2], "big")
-            # After SaslHandshake v0, tokens have no header.
+            # After SaslHandshake v0, SASL tokens are sent without a request header.
             raw = raw or (api == HANDSHAKE and request[2:4] == b"\0\0")
             self.asked.append(api)
             to_broker.write(framed(request))

@@ -1,4 +1,4 @@
-"""A group member to be killed: prints its partitions. Arguments: the client, options as JSON, topics."""
+"""A group member that tests kill; it prints its partitions. Arguments: the client, options as JSON, topics."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The part of an AWS MSK broker that an AWS_MSK_IAM login needs: TLS, ApiVersions, the handshake, one signature."""
+"""The parts of an AWS MSK broker that an AWS_MSK_IAM login uses: TLS, ApiVersions, SaslHandshake and one token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _text(value: str) -> bytes:
 
 
 class Msk:
-    """Accepts any signature, records it, and closes the connection.
+    """Accepts any signature, records the payload, and closes the connection after its response.
 
     Attributes:
         payloads: payloads sent by clients.

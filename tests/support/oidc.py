@@ -1,4 +1,5 @@
-"""An OAuth token issuer over HTTPS, for tests: signs with RS256, stores its keys for brokers, and can return faults.
+"""An OAuth token issuer over HTTPS for tests. It signs with RS256, stores its keys for brokers, and can simulate
+faults.
 
 with Issuer(folder) as issuer:
     Producer(**issuer.options, ...)
@@ -44,10 +45,10 @@ def unsecured(sub: str = "alice", life: float = 3600, **claims: Any) -> str:
 
 
 class Issuer:
-    """An issuer with one client that has a secret, and one that signs assertions (`trusted`).
+    """An issuer for two clients: one has a secret, the other signs assertions with a key in `trusted`.
 
     Attributes:
-        mode: `good`, or the suffix of a `_bad_` method of its handler.
+        mode: `good`, or the suffix of a `_bad_` method of the handler.
         asked: fields of the received forms, with the header `Authorization`.
         life: lifetime of its tokens, in seconds.
         trusted: public keys for assertions.
@@ -70,7 +71,7 @@ class Issuer:
         self.url = f"https://localhost:{self._server.server_port}/token"
         self.issuer = f"https://localhost:{self._server.server_port}"
         self.allowed_urls = [self.url]
-        # Plaintext endpoint, which clients accept on the loopback interface only.
+        # Plaintext endpoint, which clients accept only on the loopback interface.
         self._open = _server(self, None)
         self.open_url = f"http://127.0.0.1:{self._open.server_port}/token"
 
@@ -84,7 +85,7 @@ class Issuer:
 
     @property
     def options(self) -> dict[str, str]:
-        """Options of a samsarrow client with a client secret."""
+        """Options of a samsarrow client that authenticates with the client secret."""
         return {
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.oauthbearer.token.endpoint.url": self.url,
@@ -94,7 +95,7 @@ class Issuer:
         }
 
     def token(self, sub: str = "alice", life: float | None = None) -> str:
-        """Returns a token that is valid for brokers with the issuer's keys."""
+        """Returns a signed token, which brokers that have the issuer's keys accept."""
         now = time.time()
         life = self.life if life is None else life
         header = {"alg": "RS256", "typ": "JWT", "kid": "1"}
@@ -103,7 +104,7 @@ class Issuer:
         return f"{signed}.{encoded(self.key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
     def takes(self, assertion: str) -> bool:
-        """Returns true if an assertion is signed by a trusted key, meant for this issuer, and valid now."""
+        """Returns true if an assertion is signed with a trusted key, intended for this issuer, and valid now."""
         signed, _, signature = assertion.rpartition(".")
         claims = json.loads(decoded(signed.partition(".")[2]))
         if claims["aud"] not in (self.url, self.open_url) or not claims["nbf"] <= time.time() < claims["exp"]:
@@ -117,7 +118,7 @@ class Issuer:
 
 
 def private_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> str:
-    """Returns a key as PKCS8."""
+    """Returns a private key in PKCS #8 format."""
     encryption = (
         serialization.NoEncryption()
         if passphrase is None
@@ -142,7 +143,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores errors of connections that clients close."""
+        """Ignores errors of connections that clients have closed."""
 
 
 def _server(issuer: Issuer, context: ssl.SSLContext | None) -> _Server:
@@ -159,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         self.request.settimeout(30)
         if self.context is not None:
-            # Here, in the thread of the connection.
+            # The handshake runs in the thread of the connection, so that it does not block the others.
             self.request = self.context.wrap_socket(self.request, server_side=True)
         super().setup()
 

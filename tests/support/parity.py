@@ -1,4 +1,4 @@
-"""Equal reads through Spark's own connector and through samsarrow."""
+"""Compares reads through Spark's own Kafka connector with reads through samsarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T0 = 1_700_000_000_000
 FORMATS = ("kafka", "samsarrow-python")
 JVM = "samsarrow-jvm"
 
-# Categories of errors, by patterns of their text: the connector's, then samsarrow's.
+# Patterns of error texts by category. The first alternatives match the connector, the others samsarrow.
 _KINDS = {
     "data loss": "ome data may have been (lost|missed)|KAFKA_DATA_LOSS|DataLossError",
     "no record at that time": "No offset matched|there is no record at or after",
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def kind_of(error: BaseException) -> str:
-    """Returns the category of an error, or its text if the category is unknown."""
+    """Returns the category of an error, or its text if it belongs to no category."""
     text = f"{type(error).__name__}: {error}"
     for kind, words in _KINDS.items():
         if re.search(words, text):
@@ -47,7 +47,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """Returns the result, or the category of the error."""
+    """Returns the result of `read`, or the category of the error that it raised."""
     try:
         return read()
     except Exception as error:
@@ -55,13 +55,13 @@ def outcome(read: Callable[[], Any]) -> Any:
 
 
 def rows(frame: Any) -> tuple[str, list[Any]]:
-    """Returns schema and rows, in order of topic, partition and offset."""
+    """Returns the schema and the rows, sorted by topic, partition and offset."""
     found = frame.collect()
     return frame.schema.simpleString(), sorted(map(tuple, found), key=lambda row: row[2:5])
 
 
 class Ahead:
-    """Runs the selected cases of a test two at a time, since each of them mostly waits.
+    """Runs the selected cases of a test in two threads, since each case mostly waits.
 
     Args:
         request: pytest's request of a module fixture.
@@ -90,7 +90,7 @@ class Ahead:
         return self._run(name, source)
 
     def said(self, name: str) -> dict[str, Any]:
-        """Returns the result of a case, by source."""
+        """Returns the results of a case, by source."""
         return {source: self._results[name, source].result(150) for source in self._formats}
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Ahead:
 
 
 class Topics:
-    """Topics with difficult content, shared by all tests.
+    """Topics whose content is difficult to read, shared by all tests.
 
     Attributes:
         plain: three partitions: nulls, empty values, headers, timestamps that rise by a second per record.

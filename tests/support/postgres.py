@@ -1,4 +1,4 @@
-"""A private PostgreSQL server, on a socket in a temporary folder."""
+"""A private PostgreSQL server that listens on a socket in a temporary folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 class PostgresUnavailableError(RuntimeError):
-    """PostgreSQL cannot be run on this machine; the message says what is missing."""
+    """PostgreSQL cannot run on this machine. The message names the missing requirement."""
 
 
 def programs() -> Path:
-    """Returns the folder with initdb and postgres, which Debian does not put on the PATH."""
+    """Returns the folder of the programs initdb and postgres, which is not on the PATH on Debian."""
     candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if found := shutil.which("initdb"):
         candidates.append(Path(found).parent)
@@ -27,7 +27,7 @@ def programs() -> Path:
 
 
 def account() -> str | None:
-    """Returns the user to run it as, since it does not run as root."""
+    """Returns the user under which the server runs: `postgres` for root, since PostgreSQL does not run as root."""
     return "postgres" if os.geteuid() == 0 else None
 
 
@@ -49,7 +49,7 @@ def server() -> Iterator[str]:
         )  # fmt: skip
         log = Path(home, "log")
         control = [folder / "pg_ctl", "-D", data, "-w", "-t", "60", "-l", log]
-        # Without fsync, since tests need no durability.
+        # Fsync is disabled, since tests need no durability.
         options = f"-k {home} -c listen_addresses='' -F"
         try:
             subprocess.run([*control, "-o", options, "start"], user=user, cwd=home, check=True, timeout=90,

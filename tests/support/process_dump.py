@@ -1,4 +1,4 @@
-"""Stacks of the processes below a test, for reports of hanging tests."""
+"""Stacks of a test's child processes, for reports of tests that hang."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Returns the names of a process and of all its descendants, by process id."""
+    """Returns the names of a process and all of its descendants, by process id."""
     parents, names = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -32,9 +32,9 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def dump_stacks(pid: int) -> str:
-    """Returns the stacks of all threads of the JVMs below a process.
+    """Returns the stacks of all threads of the JVMs among a process and its descendants.
 
-    Python processes write their stacks to standard error and end, which needs `PYTHONFAULTHANDLER=1` in their
+    Python processes write their stacks to standard error and end, if `PYTHONFAULTHANDLER=1` is set in their
     environment.
     """
     below = descendants(pid)
@@ -43,7 +43,7 @@ def dump_stacks(pid: int) -> str:
         if name == "java":
             done = subprocess.run(["jstack", str(child)], capture_output=True, text=True, timeout=30, check=False)
             lines.append(done.stdout)
-    # The process itself comes last, since its end may end the others.
+    # The process itself comes last, because its descendants may end with it.
     for child in sorted(below, key=lambda child: child == pid):
         if below[child].startswith("python"):
             with suppress(ProcessLookupError):

@@ -1,5 +1,5 @@
-"""Random messages, their schemas and values as bytes, generated from a seed; and the values that google's protobuf
-reads.
+"""Random protobuf messages with their schemas and encoded values, generated from a seed, and the values that Google's
+protobuf library reads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TYPES += ["Struct", "Value", "ListValue"]
 
 
 class Generator:
-    """A file with a message `p.M0` and its dependencies; a plain one is proto3 and imports nothing."""
+    """Generates a file with a message `p.M0` and its dependencies. A plain file is proto3 and has no imports."""
 
     def __init__(self, seed: int, *, plain: bool = False, delimited: bool = False) -> None:
         self.random = random.Random(seed)
@@ -59,7 +59,7 @@ class Generator:
             self.file.ClearField("syntax")
         if self.syntax == "editions":
             self.file.edition = descriptor_pb2.EDITION_2023
-            # All messages but map values; well-known types are only read with a length prefix.
+            # Applies to all messages except map values. Well-known types are only read with a length prefix.
             if self.delimited:
                 self.file.options.features.message_encoding = 2
         if not plain:
@@ -90,7 +90,7 @@ class Generator:
                 self.kind(field, into, full, depth, group=False)
                 field.oneof_index = len(into.oneof_decl) - 1
             assert oneof
-        # The compiler's synthetic oneofs come last.
+        # Synthetic oneofs, which the compiler adds for optional fields, come after the declared ones.
         for field in into.field:
             if field.proto3_optional:
                 field.oneof_index = len(into.oneof_decl)
@@ -163,11 +163,11 @@ class Generator:
                 field.type = self.random.choice(SCALARS)
 
     def file_set(self) -> bytes:
-        """Returns the file as a descriptor set of `protoc`."""
+        """Returns the file as a descriptor set, like `protoc`."""
         return descriptor_pb2.FileDescriptorSet(file=[self.file]).SerializeToString()
 
     def text(self) -> str:
-        """Returns the source text of the file."""
+        """Returns the file as `.proto` source text."""
         lines = {"editions": 'edition = "2023";'}.get(self.syntax, f'syntax = "{self.syntax}";')
         imports = "".join(f'import "{name}";\n' for name in self.file.dependency)
         body = "".join(self.message_text(message) for message in self.file.message_type)
@@ -222,16 +222,17 @@ class Generator:
     def kind_text(self, field: Any) -> str:
         if not field.type_name:
             return NAMES[field.type]
-        # A relative name, if it can be resolved from every scope.
+        # The name without the leading dot, which is relative, can be resolved from every scope here.
         return self.random.choice([field.type_name, field.type_name.lstrip(".")])
 
     def value(self, descriptor: Any = None, depth: int = 4) -> bytes:
-        """Returns a message as bytes: fields in any order, with repetitions and unknown fields."""
+        """Returns an encoded message with fields in any order, repeated fields and unknown fields."""
         descriptor = descriptor or self.descriptor
         parts = [part for field in descriptor.fields for part in self.parts(field, depth)]
         if self.random.random() < 0.5:
             self.random.shuffle(parts)
-        # upb treats a map entry with unknown fields as an unknown field of the message; no other library does.
+        # Map entries get no unknown fields, since upb, unlike other libraries, then treats the whole entry as an
+        # unknown field of the message.
         if self.random.random() < 0.2 and not descriptor.GetOptions().map_entry:
             parts.insert(self.random.randint(0, len(parts)), self.unknown())
         return b"".join(parts)
@@ -341,7 +342,7 @@ def wire(kind: int) -> int:
 
 
 def read(kind: type[Message], value: bytes) -> Any:
-    """Returns the message as read by google's protobuf, in the form of pyarrow columns; None if it is invalid."""
+    """Decodes a message with Google's protobuf to the form of pyarrow columns. Returns None if it is invalid."""
     message = kind()
     try:
         message.ParseFromString(value)
@@ -390,7 +391,7 @@ def one(value: Any, field: Any) -> Any:
 
 
 def actual(value: Any, descriptor: Any) -> Any:
-    """Returns samsarrow's row in the same form: maps are unordered, and JSON texts are not unique."""
+    """Converts samsarrow's row to the same form. The order of maps and the format of JSON texts do not matter."""
     if value is None:
         return None
     return {field.name: ours(value[field.name], field) for field in descriptor.fields}

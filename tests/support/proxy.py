@@ -1,15 +1,16 @@
-"""An unreliable network for tests: a TCP proxy in front of each broker, with faults that are switched at run time.
+"""An unreliable network for tests: a TCP proxy in front of each broker, with faults that can be changed at run time.
 
     with Broker(topics={"t": 1}) as broker, Network(broker.bootstrap_servers) as network:
         network.down.delay = 0.05
         with Consumer(bootstrap_servers=network.bootstrap_servers) as consumer: ...
         assert network.requests()["Metadata"] < 5
 
-Clients always connect through it: responses that name brokers (Metadata, FindCoordinator, ...) are rewritten. Only
-`127.0.0.1` and names of equal length are supported (`localhost`, `::0:0:0:1`), so a response keeps its length. A thread
-carries everything, at about 1 GB/s, so that clients do not wait for it unless a limit is set.
+Responses that contain addresses of brokers (Metadata, FindCoordinator, ...) are rewritten, so that clients always
+connect through the proxies. Only `127.0.0.1` and host names of the same length (`localhost`, `::0:0:0:1`) are
+supported, so that a response keeps its length. One thread forwards all data, at up to about 1 GB/s, so clients do not
+wait for the thread unless a bandwidth is set.
 
-A black hole loses no bytes: TCP would retransmit them, so a client only observes that no data arrives.
+A black hole loses no bytes. TCP would retransmit lost bytes, so a client only observes that no data arrives.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ APIS = {
     60: "DescribeCluster", 68: "ConsumerGroupHeartbeat", 69: "ConsumerGroupDescribe", 71: "GetTelemetrySubscriptions",
 }  # fmt: skip
 NAMES_BROKERS = {"Produce", "Fetch", "Metadata", "FindCoordinator", "DescribeCluster"}
-# Longer Fetch responses contain records and name no brokers.
+# Maximum size of Fetch responses that are rewritten. Longer ones contain records and no addresses of brokers.
 LONGEST_REWRITTEN_FETCH = 4096
 CHUNK = 256 * 1024
-# Buffer of a router in addition to the bytes in flight.
+# Capacity of a simulated router's buffer, in addition to the bytes in flight.
 ROUTER_BUFFER = 256 * 1024
 RESET = struct.pack("ii", 1, 0)
 
 
 @dataclass
 class Link:
-    """One direction of a proxy; all of its connections share the bandwidth.
+    """One direction of a proxy. All connections in this direction share the bandwidth.
 
     Attributes:
         delay: one-way delay in seconds.
@@ -69,25 +70,25 @@ class Link:
     free_at: float = 0.0
 
     def due(self, now: float, size: int) -> float:
-        """Returns the arrival time of the last of `size` bytes that are sent now."""
+        """Returns the time at which the last of `size` bytes arrives if they are sent at `now`."""
         if self.bandwidth is not None:
             self.free_at = max(now, self.free_at) + size / self.bandwidth
             now = self.free_at
         return now + self.delay + (random.random() * self.jitter if self.jitter else 0.0)
 
     def capacity(self) -> int:
-        """Returns the maximum number of bytes in flight."""
+        """Returns the maximum number of bytes in flight in this direction."""
         speed = self.bandwidth if self.bandwidth is not None else 1e9
         return ROUTER_BUFFER + int(speed * (self.delay + self.jitter))
 
     def chunk(self) -> int:
-        # A hundredth of a second at a time, so that bytes flow evenly.
+        # At most the data of 10 ms, so that bytes flow evenly.
         return CHUNK if self.bandwidth is None else max(1024, min(CHUNK, int(self.bandwidth / 100)))
 
 
 @dataclass
 class Cut:
-    """Breaks a connection within or after a message of an API."""
+    """A fault that breaks a connection within or after a message of an API."""
 
     api: str
     side: Side
@@ -97,7 +98,7 @@ class Cut:
 
 
 class Loop(threading.Thread):
-    """Thread that moves the bytes."""
+    """Thread that forwards the bytes of all proxies."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="proxy")
@@ -111,7 +112,7 @@ class Loop(threading.Thread):
         self._over = False
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Runs `work` in the thread and returns its result."""
+        """Runs `work` in the proxy thread and returns its result."""
         done: Future[Any] = Future()
         self._calls.append((work, done))
         self._waker.send(b"x")
@@ -148,7 +149,7 @@ class Loop(threading.Thread):
 
 
 class Frames:
-    """Follows the messages of one direction: counts them, cuts them, and rewrites those that name brokers."""
+    """Parses the messages in one direction of a connection to count them, cut them and rewrite addresses."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -159,7 +160,7 @@ class Frames:
         self._cut: Cut | None = None
 
     def feed(self, data: memoryview) -> Iterable[bytes | memoryview | Cut]:
-        """Yields the bytes to forward, in order; a `Cut` ends the connection."""
+        """Yields the bytes to forward, in order. A `Cut` means that the connection must be broken."""
         while data:
             if self._left == 0:
                 taken = self._needed - len(self._head)
@@ -206,7 +207,7 @@ class Frames:
                     yield whole
                 return
         if self._cut is not None:
-            # A share of 0 forwards not a single byte.
+            # With a share of 0 no byte of the message is forwarded.
             rest = int(rest * self._cut.share)
             if self._cut.share == 0:
                 self._left = 0
@@ -216,7 +217,7 @@ class Frames:
 
 
 class Pipe:
-    """One direction of one connection."""
+    """One direction of a connection."""
 
     def __init__(self, connection: Connection, side: Side, source: socket.socket, sink: socket.socket) -> None:
         self.connection, self.side, self.source, self.sink = connection, side, source, sink
@@ -262,7 +263,7 @@ class Pipe:
         self._queued += size
 
     def write(self) -> None:
-        """Sends the data that is due; the rest waits for its time, or for space in the socket."""
+        """Sends the data that is due. Other data waits until it is due or the socket has space."""
         now = time.monotonic()
         while self._queue and self._queue[0][0] <= now and not self.link.hold:
             due, what = self._queue[0]
@@ -298,7 +299,7 @@ class Pipe:
         self._wait()
 
     def _wait(self) -> None:
-        """Schedules `_due` for the time at which the next piece is due."""
+        """Schedules `_due` for the time at which the next data is due."""
         if self._queue and not self.link.hold and self._timed != self._queue[0][0]:
             when = self._queue[0][0]
             if when > time.monotonic():
@@ -313,11 +314,11 @@ class Pipe:
 
 
 class Connection:
-    """A client, its broker, and the data in flight between them."""
+    """A connection between a client and a broker, with the data in flight."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
-        # API of the pending requests and the cut of their response, by correlation id.
+        # APIs of pending requests by correlation id, each with the cut that applies to the response.
         self.waiting: dict[int, tuple[str, Cut | None]] = {}
         self.over = False
         for s in (client, broker):
@@ -329,7 +330,7 @@ class Connection:
         self.watch()
 
     def watch(self) -> None:
-        """Registers for exactly the events that can be handled now."""
+        """Registers the sockets for exactly those events that can be handled at present."""
         if self.over:
             return
         for s, reads, writes in ((self.client, self.up, self.down), (self.broker, self.down, self.up)):
@@ -360,7 +361,7 @@ class Connection:
         return ready
 
     def touch(self) -> None:
-        """Continues after a fault was changed."""
+        """Continues to forward data after a fault was changed."""
         for pipe in (self.up, self.down):
             if not self.over:
                 pipe.write()
@@ -385,7 +386,7 @@ class Connection:
 
 
 class Proxy:
-    """Proxy of one broker."""
+    """A proxy in front of one broker."""
 
     def __init__(self, network: Network, upstream: tuple[str, int], host: str) -> None:
         self.network, self.upstream, self.host = network, upstream, host
@@ -396,7 +397,7 @@ class Proxy:
         self.accepted = 0
         self._cuts: list[Cut] = []
         self._silent = False
-        # Connections that fill the backlog of a black hole, and those that are accepted and never served.
+        # Connections that fill the backlog of a black hole, and accepted connections that are never served.
         self._idle: list[socket.socket] = []
         self._bind(0)
 
@@ -450,7 +451,7 @@ class Proxy:
                 return cut
         return None
 
-    # Called by tests, from their own threads.
+    # Tests call the following methods from their own threads.
 
     def cut(
         self, api: str, side: Side = "answer", *, share: float = 0.0, times: int | None = 1, reset: bool = True
@@ -467,7 +468,7 @@ class Proxy:
         self.network.loop.call(lambda: self._cuts.append(Cut(api, side, share, times, reset)))
 
     def reset(self, *, reset: bool = True) -> int:
-        """Ends all connections now, by RST or orderly, and returns their number."""
+        """Closes all connections, by RST or in an orderly way, and returns their number."""
 
         def work() -> int:
             connections = list(self.alive)
@@ -478,7 +479,7 @@ class Proxy:
         return int(self.network.loop.call(work))
 
     def switch(self, **faults: Any) -> None:
-        """Sets faults of both directions: `switch(delay=0.05, bandwidth=10e6)`."""
+        """Sets faults in both directions, for example `switch(delay=0.05, bandwidth=10e6)`."""
 
         def work() -> None:
             for link in (self.up, self.down):
@@ -501,7 +502,7 @@ class Proxy:
         self.network.loop.call(work)
 
     def refuse(self) -> None:
-        """Ends all connections and rejects new ones, like a host without a broker. The port stays reserved."""
+        """Closes all connections and rejects new ones, like a host on which no broker runs. The port stays reserved."""
 
         def work() -> None:
             self._deaf()
@@ -512,12 +513,12 @@ class Proxy:
         self.reset()
 
     def silence(self) -> None:
-        """Half open: connections stay or are accepted, but no data is forwarded."""
+        """Simulates half-open connections: they stay open and new ones are accepted, but no data is forwarded."""
         self.switch(hold=True)
         self.network.loop.call(lambda: setattr(self, "_silent", True))
 
     def black_hole(self) -> None:
-        """Accepts nothing, not even SYN: new connections are not established, and existing ones carry no data."""
+        """Accepts no connections and acknowledges no SYN. Existing connections stay open, but forward no data."""
 
         def work() -> None:
             self._deaf()
@@ -533,7 +534,7 @@ class Proxy:
         self.network.loop.call(work)
 
     def heal(self) -> None:
-        """Ends every fault and resets connections that were never served."""
+        """Ends all faults, and resets connections that the broker has never seen."""
 
         def work() -> None:
             self._cuts.clear()
@@ -549,7 +550,7 @@ class Proxy:
         self.switch(delay=0.0, jitter=0.0, bandwidth=None, hold=False, close_after=None)
 
     def move(self) -> None:
-        """Moves to another port; the old one is closed."""
+        """Moves the proxy to another port and closes the old port."""
 
         def work() -> None:
             self._deaf()
@@ -565,7 +566,7 @@ class Proxy:
         return Counter(self.network.loop.call(self.counted.copy))
 
     def close(self) -> None:
-        """Closes everything; called by the loop."""
+        """Closes the port and all connections; called in the proxy thread."""
         self._deaf()
         self._listener.close()
         for s in self._idle:
@@ -575,7 +576,7 @@ class Proxy:
 
 
 class Network:
-    """A proxy for each broker.
+    """A proxy in front of each broker.
 
     Args:
         servers: addresses of the brokers, all on 127.0.0.1.
@@ -605,7 +606,7 @@ class Network:
         return made
 
     def prefer(self, proxies: Iterable[Proxy]) -> None:
-        """Prefers these proxies in responses, for brokers with several."""
+        """If a broker has several proxies, makes responses contain the addresses of these."""
 
         def work() -> None:
             chosen = list(proxies)
@@ -614,10 +615,10 @@ class Network:
         self.loop.call(work)
 
     def rewritten(self, answer: bytearray) -> bytes:
-        """Returns the response with the addresses of proxies in place of those of brokers."""
+        """Returns the response with the addresses of brokers replaced by those of their proxies."""
         message = bytes(answer)
         if b"127.0.0.1" in message:
-            # In two steps, since the port of a proxy may have been the port of another broker.
+            # Each address is replaced in two steps, since a proxy may have the former port of another broker.
             for i, proxy in enumerate(self.proxies):
                 message = message.replace(_encoded_address(*proxy.upstream), b"<<<<<<<<<" + struct.pack(">I", i))
             for i, proxy in enumerate(self.proxies):
@@ -629,19 +630,19 @@ class Network:
         return ",".join(proxy.address for proxy in self.proxies)
 
     def requests(self) -> Counter[str]:
-        """Returns the number of requests by API, to all brokers."""
+        """Returns the number of requests to all brokers, by API."""
         return Counter(self.loop.call(lambda: sum((proxy.counted for proxy in self.proxies), Counter())))
 
     def accepted(self) -> int:
-        """Returns the number of connections accepted so far."""
+        """Returns the number of connections that all proxies have accepted."""
         return sum(proxy.accepted for proxy in self.proxies)
 
     def carried(self, side: Side) -> int:
-        """Returns the number of bytes that have arrived."""
+        """Returns the number of bytes that have arrived at all proxies."""
         return sum(proxy.carried[side] for proxy in self.proxies)
 
     def each(self, work: Callable[[Proxy], Any]) -> None:
-        """Applies a function to all proxies."""
+        """Calls a function with each proxy."""
         for proxy in self.proxies:
             work(proxy)
 
@@ -659,5 +660,5 @@ class Network:
 
 
 def _encoded_address(host: str, port: int) -> bytes:
-    """Returns an address as encoded in responses: a host, followed by four bytes of port."""
+    """Returns an address as encoded in responses: the host followed by the port in four bytes."""
     return host.encode() + struct.pack(">I", port)

@@ -1,4 +1,4 @@
-"""Two nodes of Apache Kafka with a dynamic quorum (KIP-853): the first is the only voter, the second may become one."""
+"""Two Apache Kafka nodes with a dynamic quorum (KIP-853). The first is the only voter; tests can add the second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.kafka import QUICK_COMPILER, KafkaServer, new_cluster_id
 
 
 class QuorumNode(KafkaServer):
-    """A broker and controller with two log directories."""
+    """A node that is broker and controller and has two log directories."""
 
     def __init__(self, number: int, cluster_id: str, first: QuorumNode | None) -> None:
         self._number, self._cluster_id, self._first = number, cluster_id, first
@@ -19,20 +19,20 @@ class QuorumNode(KafkaServer):
             heap="384m",
             jvm=QUICK_COMPILER,
             properties={
-                # Permits writing transactions that are unknown to the coordinator.
+                # Permits transactional records whose transaction the coordinator does not know.
                 "transaction.partition.verification.enable": "false",
                 "broker.session.timeout.ms": "6000",
                 "broker.heartbeat.interval.ms": "500",
-                # A voter must not lose its vote because of a short pause.
+                # The timeouts are long, so that a short pause does not start an election.
                 "controller.quorum.fetch.timeout.ms": "10000",
                 "controller.quorum.request.timeout.ms": "10000",
-                # Only tests start elections.
+                # Only tests elect leaders.
                 "auto.leader.rebalance.enable": "false",
             },
         )
         self.disks = [str(self.data_dir), f"{self.data_dir}-more"]
         self._properties["log.dirs"] = ",".join(self.disks)
-        # Clients with bootstrap.controllers get the controllers' advertised addresses.
+        # Clients with bootstrap.controllers connect to the advertised addresses of the controllers.
         self._properties["advertised.listeners"] += f",CONTROLLER://{self.controller}"
 
     @property
@@ -47,7 +47,7 @@ class QuorumNode(KafkaServer):
 
     @property
     def directory_id(self) -> uuid.UUID:
-        """Directory id of the metadata log directory."""
+        """Directory id of the node's metadata log directory."""
         lines = Path(self.disks[0], "meta.properties").read_text().splitlines()
         [text] = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text.replace("\\", "") + "=="))
@@ -67,7 +67,7 @@ class QuorumNode(KafkaServer):
 
 
 class Quorum:
-    """Both nodes; node 1 is the voter."""
+    """The two nodes. Node 1 is the only voter."""
 
     def __init__(self) -> None:
         cluster_id = new_cluster_id()

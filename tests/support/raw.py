@@ -1,4 +1,4 @@
-"""Single requests of any version, encoded by kafka-python's definitions, in an order that no client would use."""
+"""Sends single requests of any version, encoded by kafka-python, for example in an order that no client uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 with warnings.catch_warnings():
-    # kafka-python reads its own files in a way that is deprecated in Python 3.11.
+    # kafka-python reads package files with a function that is deprecated since Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import for_code
     from kafka.protocol.admin import transactions as admin
@@ -22,12 +22,12 @@ _T0 = 1_700_000_000_000
 
 
 def error(code: int) -> str:
-    """Returns the name of an error code, `OK` for 0."""
+    """Returns the name of an error code, for example `OK` for 0."""
     return "OK" if code == 0 else str(for_code(code).__name__)
 
 
 def _message(kind: Any, fields: dict[str, Any], **version: int) -> Any:
-    """Builds a message from dictionaries and lists."""
+    """Builds a message from nested dictionaries and lists."""
 
     def value(field: Any, input_value: Any) -> Any:
         if isinstance(input_value, dict):
@@ -42,7 +42,7 @@ def _message(kind: Any, fields: dict[str, Any], **version: int) -> Any:
 
 
 class Raw:
-    """One connection; responses are dictionaries."""
+    """A connection that sends single requests and returns responses as dictionaries."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -83,7 +83,7 @@ class Raw:
 
 
 def batch(producer: tuple[int, int], sequence: int, count: int = 1, *, transactional: bool = True) -> bytes:
-    """Encodes records of a producer (id, epoch) for Produce."""
+    """Encodes a record batch of a producer, given by id and epoch, for a Produce request."""
     builder = DefaultRecordBatchBuilder(2, 0, transactional, *producer, sequence, 1 << 20)
     for i in range(count):
         builder.append(i, _T0 + i, None, b"%d" % (sequence + i), [])

@@ -1,4 +1,4 @@
-"""Clients that run during broker outages, and checks of the records that they have read in the end."""
+"""Clients that run during outages of brokers, and checks of the records that they have read."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 from samsarrow import Consumer, KafkaError, Producer, TopicPartition
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
-# Shorter than the outages: calls of reading clients must not fail because of this timeout.
+# The timeout is shorter than the outages. It must not make calls of consumers fail.
 IMPATIENT: dict[str, Any] = {"default_api_timeout_ms": 2000}
 
 
 def warned(records: list[logging.LogRecord]) -> Counter[str]:
-    """Counts log lines of level warning and above, with digits replaced, so that similar lines are counted together."""
+    """Counts log lines of level warning and above. Digits are replaced, so that similar lines are counted together."""
     texts = (r.getMessage() for r in records if r.levelno >= logging.WARNING and r.name.startswith("samsarrow"))
     return Counter(re.sub(r"\d+(\.\d+)?", "#", text) for text in texts)
 
 
 class Clients:
-    """A producer, an assigned consumer and a group member per protocol, each with the records that it has read.
+    """A producer, a consumer with assigned partitions, and a group member per protocol, with the records read.
 
     Args:
         servers: bootstrap servers.
@@ -71,12 +71,12 @@ class Clients:
             while not (self.over.is_set() and (self.odd or len(set(self.seen[name])) == self.sent)):
                 self.seen[name] += [int(v) for v in consumer.poll(0.3)["value"].to_pylist()]
                 if name != "assigned":
-                    # A commit may fail during an outage, a poll may not.
+                    # During an outage a commit may fail, but a poll must not.
                     with suppress(KafkaError):
                         consumer.commit(timeout=0.5)
 
     def wait(self, seconds: float = 60, more: int = 0) -> None:
-        """Waits until all readers have read the records sent so far, and `more`."""
+        """Waits until all consumers have read the records sent so far and `more` further records."""
         mark, until = self.sent + more, time.monotonic() + seconds
         while not all(sum(number < mark for number in set(seen)) >= mark for seen in self.seen.values()):
             assert self.odd == []
@@ -84,13 +84,15 @@ class Clients:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """Lets the readers read all records, and ends the clients."""
+        """Waits until the consumers have read all records, and ends the clients."""
         self.over.set()
         for thread in self.threads:
             thread.join(150)
 
     def check(self) -> None:
-        """Checks that no client failed, and that each record is in the log once, in order, and read by each reader."""
+        """Checks that no client failed, and that each record is in the log once, in order, and was read by each
+        consumer.
+        """
         assert self.odd == []
         assert not any(thread.is_alive() for thread in self.threads)
         assert sorted(self.seen["assigned"]) == list(range(self.sent))

@@ -3,10 +3,11 @@
     with SecureKafka(folder) as kafka:
         Producer(**kafka.password("SCRAM-SHA-512").ours)
 
-In addition to the listener of every `KafkaServer`, whose clients may do all, it has SSL, which requires a certificate,
-SASL_SSL, SASL_PLAINTEXT, and EXPIRING: SASL_SSL with logins that last five seconds. GSSAPI is enabled if a KDC is
-given. With a token issuer, SASL_SSL and EXPIRING accept its tokens; otherwise, and always on SASL_PLAINTEXT, unsigned
-ones. Users that are not super users may do everything that no ACL restricts.
+Clients of the listener that every `KafkaServer` has are super users. The other listeners are SSL, which requires a
+client certificate, SASL_SSL, SASL_PLAINTEXT, and EXPIRING, which is SASL_SSL with logins that expire after five
+seconds. GSSAPI is enabled if a KDC is given. If a token issuer is given, SASL_SSL and EXPIRING accept its tokens;
+otherwise they accept unsigned tokens, as SASL_PLAINTEXT always does. Other users than super users may do everything
+that no ACL restricts.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from support.oidc import ID, SECRET, Issuer
 from support.waiting import until
 
 HOST = "localhost"
-# The brokers' own user, `admin`, is named as in Kafka's example; tests do not log in with it.
+# User of the broker itself, named as in Kafka's documentation. Tests do not log in as `admin`.
 USERS = {"alice": "alice-secret", "admin": "admin-secret"}
 LISTENERS = {"SSL": "SSL", "SASL_SSL": "SASL_SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "EXPIRING": "SASL_SSL"}
-# Lifetime of a login on EXPIRING.
+# Lifetime of a login on the listener EXPIRING, in milliseconds.
 LIFETIME_MS = 5000
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
@@ -53,14 +54,14 @@ _MODULES = {
 
 
 def jaas(mechanism: str, **options: str) -> str:
-    """Returns an entry of `sasl.jaas.config`."""
+    """Returns a value for `sasl.jaas.config`."""
     entries = "".join(f' {name}="{value}"' for name, value in options.items())
     return f"{_MODULES[mechanism]} required{entries};"
 
 
 @contextmanager
 def where_java_is() -> Iterator[None]:
-    """Skips tests that cannot run on this machine and states the reason; in CI nothing is skipped."""
+    """Skips tests that cannot run on this machine, and states the reason. In CI a missing requirement is an error."""
     try:
         yield
     except KafkaUnavailableError as reason:
@@ -85,10 +86,10 @@ class Login:
 
 
 class SecureKafka(KafkaServer):
-    """One combined node with all the listeners.
+    """A node that is broker and controller, with a listener for each security protocol.
 
     Args:
-        folder: for certificates.
+        folder: folder for the certificates.
         kdc: KDC for GSSAPI logins.
         issuer: token issuer for OAUTHBEARER logins.
         properties: further broker settings.
@@ -116,7 +117,7 @@ class SecureKafka(KafkaServer):
         return f"{HOST}:{self._ports[listener]}"
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """Like that of every server, with Java's options for the KDC and the issuer."""
+        """Returns the command line of the base class with Java's options for the KDC and the issuer."""
         options = list(jvm)
         if self._kdc is not None:
             options.append(f"-Djava.security.krb5.conf={self._kdc.krb5_conf()}")
@@ -152,7 +153,7 @@ class SecureKafka(KafkaServer):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.ca),
             "listener.name.ssl.ssl.client.auth": "required",
-            # The principal is the CN alone.
+            # The name of the principal is only the CN of the certificate.
             "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/",
         }
 
@@ -178,7 +179,7 @@ class SecureKafka(KafkaServer):
                 if self._issuer is not None and protocol == "SASL_SSL":
                     settings |= self._tokens(f"{prefix}.oauthbearer", self._issuer)
         settings["listener.name.expiring.connections.max.reauth.ms"] = str(LIFETIME_MS)
-        # Wrong passwords are rejected without delay.
+        # The response to a wrong password is not delayed.
         settings["connection.failed.authentication.delay.ms"] = "0"
         return settings
 
@@ -205,10 +206,10 @@ class SecureKafka(KafkaServer):
         added = [part for one in named for part in ("--add-scram", one)]
         self.format(config, new_cluster_id(), *added)
 
-    # Ways to log in.
+    # The following methods return ways to log in.
 
     def _trust(self, listener: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Returns options of Java's client and of librdkafka for a listener."""
+        """Returns the options of Java's client and of librdkafka that a listener requires."""
         protocol = LISTENERS[listener]
         common = {"bootstrap.servers": self.servers(listener), "security.protocol": protocol}
         if not protocol.endswith("SSL"):
@@ -217,7 +218,7 @@ class SecureKafka(KafkaServer):
         return common | java, common | {"ssl.ca.location": str(self.ca)}
 
     def mutual_tls(self, name: str = "alice") -> Login:
-        """With a client certificate."""
+        """Returns a login with a client certificate."""
         issued = self.authority.issue(name, names=())
         store = issued.write(self.folder / f"{name}.pem")
         java, librdkafka = self._trust("SSL")
@@ -226,7 +227,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def password(self, mechanism: str, listener: str = "SASL_SSL", name: str = "alice", password: str = "") -> Login:
-        """With PLAIN or SCRAM, and the right password unless another is passed."""
+        """Returns a login with PLAIN or SCRAM. By default the password is right."""
         password = password or USERS[name]
         java, librdkafka = self._trust(listener)
         java |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, username=name, password=password)}
@@ -234,7 +235,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def unsecured_token(self, listener: str = "SASL_PLAINTEXT", name: str = "alice") -> Login:
-        """With an unsigned token."""
+        """Returns a login with an unsigned token."""
         java, librdkafka = self._trust(listener)
         claim = jaas("OAUTHBEARER", unsecuredLoginStringClaim_sub=name)
         java |= {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": claim}
@@ -246,7 +247,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def issued_token(self, listener: str = "SASL_SSL") -> Login:
-        """With a token of the issuer, requested with a client secret."""
+        """Returns a login with a token that the client requests from the issuer with a client secret."""
         assert self._issuer is not None
         java, librdkafka = self._trust(listener)
         store = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self._issuer.ca)}
@@ -254,7 +255,7 @@ class SecureKafka(KafkaServer):
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.login.callback.handler.class": f"{_BEARER}.OAuthBearerLoginCallbackHandler",
             "sasl.oauthbearer.token.endpoint.url": self._issuer.url,
-            # Java reads the trusted CAs for HTTPS from this entry.
+            # Java reads the trusted CAs for HTTPS from the JAAS entry.
             "sasl.jaas.config": jaas("OAUTHBEARER", clientId=ID, clientSecret=SECRET, **store),
         }
         librdkafka |= {
@@ -268,7 +269,9 @@ class SecureKafka(KafkaServer):
         return Login(self._trust(listener)[0] | self._issuer.options, java, librdkafka)
 
     def kerberos(self, name: str = "alice", listener: str = "SASL_PLAINTEXT") -> Login:
-        """With a ticket; confluent-kafka's wheel has no GSSAPI."""
+        """Returns a login with a Kerberos ticket. librdkafka's options are None, since confluent-kafka's wheel has no
+        GSSAPI.
+        """
         assert self._kdc is not None
         java, _ = self._trust(listener)
         keytab, principal = str(self._kdc.keytab(name)), f"{name}@{REALM}"
@@ -277,8 +280,8 @@ class SecureKafka(KafkaServer):
         return Login(java, java, None)
 
     def delegation_token(self, owner: str = "alice", listener: str = "SASL_SSL") -> Login:
-        """With a delegation token, created by Java's tool in the name of its owner; librdkafka does not support it
-        (KIP-48).
+        """Returns a login with a delegation token (KIP-48), which Java's tool creates for its owner. librdkafka does
+        not support such logins.
         """
         config = self.folder / f"{owner}.properties"
         write_properties(config, self.password("PLAIN", "SASL_PLAINTEXT", owner).java)
@@ -288,7 +291,7 @@ class SecureKafka(KafkaServer):
         ).stdout.decode()  # fmt: skip
         found = re.search(r"^(\S{22})\s+(\S{20,}={0,2})\s", output, re.MULTILINE)
         assert found is not None, output
-        # The tool ends when the controller has the token; brokers get it with their next metadata update.
+        # The tool ends when the controller has stored the token. Brokers get the token with their next metadata update.
         with Admin(self.password("PLAIN", "SASL_PLAINTEXT", owner).ours) as admin:
             until(lambda: any(token.token_id == found[1] for token in admin.describe_delegation_tokens()))
         java, _ = self._trust(listener)
@@ -299,7 +302,7 @@ class SecureKafka(KafkaServer):
     # Counters.
 
     def counted(self, listener: str) -> dict[str, float]:
-        """Returns Kafka's metrics of a listener's connections and logins since the start."""
+        """Returns Kafka's metrics of the connections and logins of a listener since the broker started."""
         output = self.tool(
             "org.apache.kafka.tools.JmxTool", "--one-time", "--report-format", "properties",
             "--jmx-url", f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{self._jmx}/jmxrmi",

@@ -1,4 +1,4 @@
-"""Old Kafka versions with logins, for tests: user alice, in plaintext, with PLAIN or SCRAM-SHA-256."""
+"""Old Kafka versions with logins for tests: user alice can log in over plaintext with PLAIN or SCRAM-SHA-256."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.secure import USERS, jaas
 
 
 class OldSecureKafka(ZooKeeperKafkaServer):
-    """A broker with ZooKeeper, 0.10.2 or later, with a SASL_PLAINTEXT listener in addition to that of every server."""
+    """A broker with ZooKeeper, version 0.10.2 or later, with a SASL_PLAINTEXT listener in addition to the usual one."""
 
     def __init__(self, folder: Path, version: str) -> None:
         entries = [
@@ -17,7 +17,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
             jaas("SCRAM-SHA-256"),
         ]
         logins = folder / f"{version}.jaas"
-        # Written as a JAAS file, since settings per listener came later.
+        # The logins are in a JAAS file, since these versions have no settings per listener.
         logins.write_text("\n".join(["KafkaServer {", *entries, "};", ""]))
         super().__init__(version=version, jvm=QUICK_COMPILER)
         self._jvm.append(f"-Djava.security.auth.login.config={logins}")
@@ -31,7 +31,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
 
     @property
     def secure_servers(self) -> str:
-        """Address of the listener with logins."""
+        """Address of the SASL_PLAINTEXT listener."""
         return f"127.0.0.1:{self._secure_port}"
 
     def _prepare(self, config: Path) -> None:

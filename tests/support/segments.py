@@ -1,4 +1,4 @@
-"""Batches on a broker's disk: the headers in `.log` files, parsed here so that the test does not rely on a client."""
+"""Batches in a broker's `.log` files. Their headers are parsed here, so that tests do not depend on a client."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 @dataclass(frozen=True)
 class Stored:
-    """One batch of format v2, or one message of v0 or v1, which may be a wrapper."""
+    """A batch of format v2, or a message of format v0 or v1, which may be a wrapper."""
 
     magic: int
     offset: int
@@ -30,7 +30,7 @@ def stored(segments: Iterable[Path]) -> Iterator[Stored]:
         while at + 17 <= len(data):
             offset, size = struct.unpack_from(">qi", data, at)
             magic = data[at + 16]
-            # A segment may be preallocated.
+            # A preallocated segment ends with zero bytes.
             if size <= 0:
                 break
             if magic < 2:

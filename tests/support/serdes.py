@@ -1,9 +1,9 @@
-"""Java's serializers: Apache's own for Avro, and Apicurio's, in one JVM that is controlled line by line.
+"""Java's serializers in a JVM that is controlled by lines of JSON: Apache's own for Avro, and those of Apicurio.
 
     with JavaSerdes() as java:
         java.write(schema, values)["single"]
 
-Schemas are parsed JSON, values are bytes.
+Schemas are passed as parsed JSON, values as bytes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Sent: TypeAlias = tuple[bytes, dict[str, bytes]]
 
 
 class JavaSerdes:
-    """A JVM that ends with the `with` block."""
+    """A JVM with Java's serializers, which is stopped at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         command = ["java", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Xmx256m", "-cp", serdes_classpath()]
         self._process = subprocess.Popen(
-            # Uses the reader that resolves schemas by the specification, not the precompiling one.
+            # Disables the faster reader, so that schemas are resolved as the specification describes.
             [*command, "-Dorg.apache.avro.fastread=false", str(SUPPORT / "java" / "Serdes.java")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8",
         )  # fmt: skip
@@ -57,14 +57,16 @@ class JavaSerdes:
         return found
 
     def write(self, schema: Any, values: Sequence[bytes]) -> dict[str, list[bytes]]:
-        """Encodes values with Java: `plain`, `blocked` (arrays and maps in blocks with sizes) and `single` objects."""
+        """Encodes values with Java in three forms: `plain`, `blocked` (arrays and maps in blocks with sizes) and
+        `single`.
+        """
         answer = self._request("write", values, schema=schema)
         assert "error" not in answer, answer
         return {kind: [base64.b64decode(one) for one in written] for kind, written in answer.items()}
 
     def read(self, values: Sequence[bytes], writer: Any, reader: Any) -> list[dict[str, Any]] | str:
-        """Returns the values as Java reads them, each `{"ok": value}` or `{"error": text}`; a text if it rejects the
-        schemas.
+        """Decodes values with Java. Returns `{"ok": value}` or `{"error": text}` for each value, or only an error text
+        if Java rejects the schemas.
         """
         answer = self._request("read", values, writer=writer, reader=reader)
         return answer["error"] if "error" in answer else answer["read"]
@@ -72,21 +74,23 @@ class JavaSerdes:
     def serialize(
         self, registry: Apicurio, topic: str, schema: Any, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[Any]]:
-        """Returns values as serialized by Apicurio's Avro serializer, and as deserialized again."""
+        """Returns values serialized by Apicurio's Avro serializer, and deserialized again by its deserializer."""
         config["auto_register"] = "true"
         return self._sent("serialize", values, topic=topic, schema=schema, config=_dotted(registry, config))
 
     def json(
         self, registry: Apicurio, topic: str, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[bytes]]:
-        """Like `serialize`, for JSON texts, whose schema is registered; they are read as texts."""
+        """Like `serialize`, but for JSON values, whose schema must be registered. The values are read as JSON texts."""
         sent, read = self._sent("json", values, topic=topic, config=_dotted(registry, config))
         return sent, [base64.b64decode(one) for one in read]
 
     def protobuf(
         self, registry: Apicurio, topic: str, file: bytes, message: str, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[bytes]]:
-        """Like `serialize`, for messages of a file, a `FileDescriptorProto`; they are read as bytes."""
+        """Like `serialize`, but for messages of a file, an encoded `FileDescriptorProto`. The messages are read as
+        bytes.
+        """
         config["auto_register"] = "true"
         described = {"file": base64.b64encode(file).decode(), "message": message}
         sent, read = self._sent("protobuf", values, topic=topic, config=_dotted(registry, config), **described)
@@ -95,7 +99,7 @@ class JavaSerdes:
     def deserialize(
         self, registry: Apicurio, topic: str, form: Literal["json", "protobuf"], values: Sequence[bytes], **config: str
     ) -> list[bytes]:
-        """Returns values without headers as deserialized by Apicurio."""
+        """Deserializes values without headers with Apicurio's deserializers."""
         answer = self._request("deserialize", values, topic=topic, format=form, config=_dotted(registry, config))
         assert "error" not in answer, answer
         return [base64.b64decode(one["ok"]) for one in answer["read"]]
@@ -121,13 +125,13 @@ class JavaSerdes:
 
 
 def _dotted(registry: Apicurio, config: dict[str, str]) -> dict[str, str]:
-    """Returns the options under Apicurio's names."""
+    """Returns the options with the names that Apicurio's serializers expect."""
     config = {**config, "url": registry.own_url}
     return {f"apicurio.registry.{name.replace('__', '.').replace('_', '-')}": of for name, of in config.items()}
 
 
 def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:
-    """Converts a row of samsarrow, from `to_pylist`, to the form in which the Java program shows the value.
+    """Converts a value of samsarrow, as `to_pylist` returns it, to the form in which the Java program returns values.
 
     Args:
         value: the row.
@@ -146,7 +150,7 @@ def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:
         case "array":
             _define(schema["items"], names)
             if schema["items"] == "double":
-                # Avro 1.12.0 rounds the items of these to floats (`PrimitivesArrays.DoubleArray.add`).
+                # Avro 1.12.0 rounds the items of such arrays to floats (`PrimitivesArrays.DoubleArray.add`).
                 value = struct.unpack(f">{len(value)}f", struct.pack(f">{len(value)}f", *value))
             return [shown(item, schema["items"], names) for item in value]
         case "map":
@@ -161,7 +165,7 @@ def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:
 
 
 def _define(schema: Any, names: dict[str, Any]) -> None:
-    """Registers the names of types, including those below empty lists."""
+    """Registers the name of a type. This is needed for items of empty lists, which are not visited."""
     if isinstance(schema, dict) and schema["type"] in NAMED:
         names[schema["name"]] = schema
 
@@ -196,7 +200,7 @@ def _primitive(value: Any, kind: str) -> Any:
 
 
 def _raw(value: Any, schema: dict[str, Any]) -> Any:
-    """Returns the physical value of a logical type."""
+    """Converts a value of a logical type to the value of the underlying type."""
     unit = UNITS.get(schema.get("logicalType", "").rpartition("-")[2])
     match value:
         case datetime.datetime():

@@ -1,4 +1,4 @@
-"""Marker for cases that take minutes together, of which `make test` runs a part."""
+"""Marker for cases that take minutes in total, so that `make test` runs only a part of them."""
 
 import os
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
 
-# Path at which support/archives.py stores Spark's class archive.
+# Path of the class archive that support/archives.py creates for Spark.
 ARCHIVE = CACHE.parent / "spark" / f"{metadata.version('pyspark')}.jsa"
-# For sessions that live for seconds or minutes: only the first compiler, and a collector without threads. Assertions
-# check each access to a column of the JVM reader. Not for measurements.
+# Options of sessions that run for seconds or minutes: only the first compiler, and a garbage collector without threads.
+# Assertions check each access to a column of the JVM reader. Not suitable for measurements.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -ea:io.github.samsarrow..."
 _SHARED = f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off" if ARCHIVE.exists() else ""
-# SAMSARROW_SPARK_JAVA_OPTIONS adds options, such as -Xcheck:jni.
+# The environment variable SAMSARROW_SPARK_JAVA_OPTIONS can add options, such as -Xcheck:jni.
 QUICK = {
     "spark_driver_extraJavaOptions": " ".join(
         filter(None, (JAVA_OPTIONS, _SHARED, os.environ.get("SAMSARROW_SPARK_JAVA_OPTIONS")))
@@ -26,12 +26,12 @@ QUICK = {
     "spark_ui_showConsoleProgress": "false",
 }
 
-# Error of Spark if a Python worker takes more than ten seconds to start on a busy machine; callers retry.
+# Spark's error if a Python worker takes more than ten seconds to start, as on a busy machine. Callers retry.
 STALLED = "Python worker failed to connect back"
 
 
 def connector_jars() -> list[str]:
-    """Returns the jars of Spark's Kafka connector and `from_avro`, fetched by Maven once and cached in `.cache/`."""
+    """Returns the jars of Spark's Kafka connector and `from_avro`, downloaded by Maven once and kept in `.cache/`."""
     pom = (SUPPORT / "spark-pom.xml").read_bytes()
     remembered = CACHE.parent / "spark" / f"connector-{hashlib.sha256(pom).hexdigest()[:12]}.classpath"
     if remembered.exists() and all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
@@ -50,7 +50,7 @@ def connector_jars() -> list[str]:
 
 
 def built_jar() -> list[str]:
-    """Returns the jar of `samsarrow-jvm` if it has been built."""
+    """Returns the jar of `samsarrow-jvm` in a list, which is empty if the jar has not been built."""
     from samsarrow.exceptions import ConfigurationError
     from samsarrow.spark import jar
 
@@ -61,7 +61,7 @@ def built_jar() -> list[str]:
 
 
 def need_jar() -> None:
-    """Skips a test if the jar has not been built, which needs a separate build; in CI it fails."""
+    """Skips a test if the jar of `samsarrow-jvm` has not been built. In CI the test fails instead."""
     import pytest
 
     if not built_jar():
@@ -74,11 +74,11 @@ def need_jar() -> None:
 def local_session(
     scratch: Path, *, master: str = "local[2]", connector: bool = True, native: bool = True, **conf: str
 ) -> Any:
-    """Returns a Spark session on threads of this machine, whose workers run this Python.
+    """Returns a Spark session in threads of this machine. Its workers use this Python interpreter.
 
     Args:
         scratch: a folder for Spark's files.
-        master: with the number of threads.
+        master: Spark master, which contains the number of threads.
         connector: True to add Spark's own Kafka connector, as format `kafka`.
         native: True to add the jar of `samsarrow-jvm`, if it has been built.
         **conf: further settings, with `_` for `.`.

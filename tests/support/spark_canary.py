@@ -1,9 +1,9 @@
-"""A program that uses secrets in Spark in every way, and prints the places where Spark showed them, as JSON.
+"""A program that uses secrets with Spark in all ways, and prints as JSON where Spark showed them.
 
     python spark_canary.py FOLDER < settings.json
 
-The settings: `read` and `write`, options of a source and a sink; `secrets`, by name; `files`, which Spark distributes
-to its tasks; `plain`, true to keep Spark's defaults (`hide_secrets` is not called).
+The settings are `read` and `write`, the options of a source and a sink; `secrets`, a mapping by name; `files`, which
+Spark distributes to its tasks; and `plain`, true to keep Spark's defaults (`hide_secrets` is not called).
 """
 
 import contextlib
@@ -19,7 +19,7 @@ MODES = ("simple", "extended", "codegen", "cost", "formatted")
 
 
 class Search:
-    """Records the places where secrets were found."""
+    """Searches texts for secrets and records the places where they were found."""
 
     def __init__(self, secrets: dict[str, str]) -> None:
         self._secrets = secrets
@@ -81,7 +81,7 @@ def use(spark: Any, search: Search, read: dict[str, str], write: dict[str, str],
 
 
 def served(spark: Any, search: Search) -> None:
-    """Searches Spark's UI and its REST interface, once they show all events."""
+    """Waits until all events are processed, then searches the pages of Spark's UI and its REST interface."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     base, app = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
     rest = (

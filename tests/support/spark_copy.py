@@ -1,8 +1,8 @@
-"""A process that copies a topic twice with Spark, at least once and exactly once, until it is killed or has drained it.
+"""A process that copies a topic twice with Spark, once at least once and once exactly once, until it is killed or done.
 
 python spark_copy.py SINK BOOTSTRAP FOLDER COME AT_LEAST_ONCE EXACTLY_ONCE run|drain
 
-It logs each of its steps and micro-batches to standard error, with the time.
+The process logs its steps and micro-batches to standard error, with the time.
 """
 
 import sys
@@ -17,7 +17,7 @@ def note(text: str) -> None:
 
 
 def started(writer: Any) -> Any:
-    """Starts the query and waits for its sources."""
+    """Starts the query and waits until its sources have started."""
     from samsarrow.spark import wait_for_sources
 
     query = writer.start()

@@ -1,11 +1,11 @@
-"""A program that copies a topic in Spark's JVM, with Spark in several processes and no Python on the executors.
+"""A program that copies a topic in Spark's JVM. Spark runs in several processes, and the executors have no Python.
 
     python -m support.spark_jvm_places MASTER API JAR FOLDER < settings.json
 
-MASTER is a Spark master; API is `classic`, or `connect` for a Connect server on that master; JAR is the way to add the
-jar: `setting` (spark.jars) or `added` (to the running session). The settings: `conf`, of the session; `options`, of
-sources and sinks; `come`, the input topic; `gone`, output topics of a batch and a stream; `typed`, options for a
-topic with formats of keys and values. Prints its results as JSON.
+MASTER is a Spark master. API is `classic`, or `connect` for a Connect server on that master. JAR determines how the jar
+is added: `setting` (with spark.jars) or `added` (to the running session). The settings are `conf`, of the session;
+`options`, of sources and sinks; `come`, the input topic; `gone`, the output topics of a batch query and a streaming
+query; and `typed`, the options for a topic with formats of keys and values. Prints its results as JSON.
 """
 
 import json
@@ -33,7 +33,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     (folder / "events").mkdir(parents=True)
-    # Workers in the driver's process write into the folder `work` below SPARK_HOME.
+    # The driver's process starts workers, which write into the folder `work` below SPARK_HOME.
     (home := folder / "home").mkdir()
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)
@@ -48,7 +48,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
         "spark.executor.extraJavaOptions": QUICK["spark_driver_extraJavaOptions"],
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        # Both executors register before the first plan, which then uses them as preferred locations.
+        # Spark waits until both executors are registered, so that the first plan uses them as preferred locations.
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1",
         "spark.locality.wait": "60s",
@@ -72,7 +72,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
 
 
 def failure(run: Any) -> str:
-    """Returns the error text, or an empty text on success."""
+    """Returns the text of the error that `run` raises, or an empty text if it succeeds."""
     try:
         run()
     except (PySparkException, Py4JJavaError) as error:
@@ -81,14 +81,14 @@ def failure(run: Any) -> str:
 
 
 def python(spark: Any) -> Any:
-    """Runs a row through the executors' Python."""
+    """Calls a Python function with one row on an executor."""
     from pyspark.sql.functions import udf
 
     return spark.range(1).select(udf(lambda n: n, "long")("id")).collect()
 
 
 def typed(spark: Any, read: dict[str, str]) -> list[Any]:
-    """Returns aggregates of columns that the executors decoded, in a batch and a stream."""
+    """Returns aggregates of columns that the executors decoded, for a batch query and a streaming query."""
     results = []
     for name, reader in (("batch", spark.read), ("stream", spark.readStream)):
         frame = reader.format(FORMAT).options(**read, startingOffsets="earliest").load()
@@ -102,7 +102,7 @@ def typed(spark: Any, read: dict[str, str]) -> list[Any]:
 
 
 def streamed(spark: Any, read: dict[str, str], write: dict[str, str], folder: Path) -> int:
-    """Copies rows that are not in the checkpoint; returns the number of micro-batches with rows."""
+    """Copies the rows that are not in the checkpoint yet. Returns the number of micro-batches with rows."""
     source = spark.readStream.format(FORMAT).options(**read, startingOffsets="earliest", maxOffsetsPerTrigger="500")
     sink = source.load().select("key", "value").writeStream.format(FORMAT).options(**write)
     query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()

@@ -1,9 +1,9 @@
-"""A program that resolves format names in Spark, first without the jar, then with it, in one session.
+"""A program that resolves format names in one Spark session, first without the jar and then with it.
 
     python -m support.spark_names FOLDER BOOTSTRAP COME GONE
 
-Prints as JSON the source that reads COME by each name before and after, and the rows per micro-batch of a query that
-was started without the jar and continued with it.
+Prints as JSON the source that reads COME by each name before and after the jar is added, and the rows per micro-batch
+of a query that was started without the jar and continued with it.
 """
 
 import json
@@ -18,7 +18,7 @@ NAMES = ("samsarrow", "samsarrow-python", "samsarrow-jvm")
 
 
 def reader(frame: Any) -> str:
-    """Returns the source that the plan reads with."""
+    """Returns the kind of source from which the plan reads: `jvm` or `python`."""
     plan = frame._jdf.queryExecution().executedPlan().toString()
     return "jvm" if "samsarrow-jvm" in plan else "python" if "Python" in plan else plan
 

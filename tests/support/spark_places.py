@@ -1,4 +1,4 @@
-"""A program that reads and writes Kafka with Spark in several processes: a standalone cluster, a Connect server.
+"""A program that reads and writes Kafka with Spark in several processes: a standalone cluster or a Connect server.
 
     python spark_places.py MASTER BOOTSTRAP REGISTRY COME GONE TYPED FLIGHTS FOLDER
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 
 def count_by_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the number of rows and the parent process of the worker, which is one per executor."""
+    """Returns the number of rows, and the parent process of the Python worker, which identifies the executor."""
     rows = sum(batch.num_rows for batch in batches)
     yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()], "rows": [rows]})
 
@@ -37,13 +37,13 @@ def session(master: str, folder: Path) -> Any:
     from support.spark import local_session
 
     small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
-    # Both executors register before the first task.
+    # Spark waits until both executors are registered before it runs the first task.
     both = {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
     return local_session(folder, master=master, connector=False, **small, **both)
 
 
 def typed(spark: Any, servers: str, registry: str, topic: str) -> list[list[Any]]:
-    """Writes rows as Avro, with a schema registered by the driver, and returns them as read again."""
+    """Writes rows as Avro with a schema that the driver registers, then reads them and returns them."""
     options = {"kafka.bootstrap.servers": servers, "schema.registry.url": registry}
     options |= {"key.format": "long", "value.format": "avro"}
     rows = spark.range(100).selectExpr("id AS key", "named_struct('id', id, 'city', concat('city ', id)) AS value")
@@ -53,7 +53,7 @@ def typed(spark: Any, servers: str, registry: str, topic: str) -> list[list[Any]
 
 
 def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]]:
-    """Returns the output of the example."""
+    """Runs the example and returns its output."""
     path = Path(__file__).resolve().parent.parent.parent / "examples" / "spark" / "flights_by_window.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

@@ -1,4 +1,4 @@
-"""A process that copies a topic exactly once: each task fails once, and then the whole micro-batch is repeated.
+"""A process that copies a topic exactly once, although each task fails once and the micro-batch is repeated.
 
 python spark_repeats.py SINK BOOTSTRAP FOLDER COME WITH_ADAPTIVE WITHOUT_ADAPTIVE
 """
@@ -41,7 +41,7 @@ def main(sink: str, servers: str, folder: str, come: str, *gone: str) -> None:
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
         checkpoint = Path(folder) / topic
         run(spark, sink, servers, checkpoint, come, topic)
-        # Removes Spark's commit of the micro-batch: it is planned, but of unknown outcome.
+        # Removes Spark's commit of the micro-batch. Spark then knows that it was planned, but not if it completed.
         for done in (checkpoint / "commits").iterdir():
             done.unlink()
         run(spark, sink, servers, checkpoint, come, topic)

@@ -1,10 +1,10 @@
-"""A program that copies a topic of a secured cluster, with Spark in several processes.
+"""A program that copies topics of a secured cluster with Spark in several processes.
 
     python spark_secured.py MASTER FOLDER < settings.json
 
-MASTER is `spark://host:port` or `connect`. The settings: `format`, of source and sink; `conf`, of the session; `files`,
-which Spark distributes to its tasks; `copies`, pairs of options of a source and of a sink. Prints, for each, the number
-of rows read and of the executors, as JSON.
+MASTER is `spark://host:port` or `connect`. The settings are `format`, of source and sink; `conf`, of the session;
+`files`, which Spark distributes to its tasks; and `copies`, pairs of the options of a source and of a sink. For each
+copy, the program prints the number of rows and the number of executors as JSON.
 """
 
 import json
@@ -19,9 +19,9 @@ import pyarrow as pa
 from support.spark import built_jar, local_session
 
 
-# Executors do not have this folder: the functions that they run must be defined in this file.
+# Functions that executors run must be defined in this file, since executors cannot import from this folder.
 def count_by_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the number of rows and the parent process of the worker, which is one per executor."""
+    """Returns the number of rows, and the parent process of the Python worker, which identifies the executor."""
     rows = sum(batch.num_rows for batch in batches)
     yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()], "rows": [rows]})
 
@@ -29,7 +29,7 @@ def count_by_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def session(master: str, folder: Path, conf: dict[str, str]) -> Any:
     if master != "connect":
         small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
-        # Both executors register before the first task.
+        # Spark waits until both executors are registered before it runs the first task.
         small |= {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
         settings_by_keyword = {name.replace(".", "_"): value for name, value in conf.items()}
         return local_session(folder, master=master, connector=False, **small, **settings_by_keyword)
@@ -58,7 +58,7 @@ def main(master: str, folder: str) -> None:
     for number, (read, write) in enumerate(settings["copies"]):
         batch = spark.read.format(name).options(**read).load()
         seen = batch.select("value").mapInArrow(count_by_executor, "daemon long, rows long").collect()
-        # The caller searches the output for the password.
+        # The calling test searches the output for the password.
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             batch.explain(mode=mode)
         batch.select("key", "value").write.format(name).options(**write).mode("append").save()

@@ -1,4 +1,4 @@
-"""Streaming queries in tests."""
+"""Streaming queries for tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIGGER = {"availableNow": True}
 
 
 def produce(kafka: KafkaServer, topic: str, values: Mapping[int, list[str]], **options: Any) -> None:
-    """Sends texts by partition."""
+    """Sends text values to a topic, given by partition."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         for partition, texts in values.items():
             for text in texts:
@@ -34,7 +34,7 @@ class Stream:
     Args:
         spark: the session.
         kafka: the broker.
-        folder: for the checkpoint.
+        folder: folder for the checkpoint.
         format: `samsarrow-python`, `samsarrow-jvm` or `kafka`.
         **options: options of the source.
     """
@@ -70,18 +70,18 @@ class Stream:
         return writer.trigger(**(trigger or TRIGGER)).start()
 
     def drain(self, **trigger: Any) -> Any:
-        """Runs until everything is read, and returns the query."""
+        """Runs the query until it has read all rows, and returns it."""
         query = self.start(**trigger)
         assert query.awaitTermination(120), "the query did not end"
         return query
 
     def values(self) -> list[str]:
-        """Returns all values so far, in order of partition and offset."""
+        """Returns all values that have been read, ordered by partition and offset."""
         rows = [row for number in sorted(self.batches) for row in self.batches[number]]
         return [row.value for row in sorted(rows, key=lambda r: (r.topic, r.partition, r.offset))]
 
     def offsets(self) -> dict[int, dict[str, dict[str, int]]]:
-        """Returns the end offsets of each micro-batch in the checkpoint."""
+        """Returns the end offsets of each micro-batch from the checkpoint."""
         return {
             int(file.name): json.loads(file.read_text().splitlines()[-1])
             for file in (self.checkpoint / "offsets").iterdir()
@@ -90,19 +90,21 @@ class Stream:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Polls until `condition` holds."""
+    """Polls until `condition` returns true."""
     until(condition, None, seconds, 0.05)
 
 
 def wait_for_ends(servers: str, *transactional_ids: str) -> None:
-    """Waits until none of these transactions is being completed, regardless of open transactions on the topics."""
+    """Waits until none of these transactions is between its end and its completion. Other open transactions do not
+    matter.
+    """
     with Admin(bootstrap_servers=servers) as admin:
         look = lambda: [of.state for of in admin.describe_transactions(transactional_ids).values()]  # noqa: E731
         until(lambda: not any(state.startswith("Prepare") for state in look()), look)
 
 
 def wait_for_markers(servers: str, topic: str) -> None:
-    """Waits until no transaction on a topic is open: Kafka responds to a commit before its markers are in the log."""
+    """Waits until no transaction on a topic is open. Kafka responds to a commit before the markers are written."""
     with (
         Consumer(bootstrap_servers=servers) as every,
         Consumer(bootstrap_servers=servers, isolation_level="read_committed") as committed,

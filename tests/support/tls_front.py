@@ -1,9 +1,9 @@
-"""A TLS server of the standard library in front of a plaintext broker, with any certificate and version.
+"""A TLS server of Python's standard library in front of a plaintext broker, with any certificate and TLS version.
 
     with Broker(topics={"t": 1}) as broker, Front(issued, broker.bootstrap_servers) as front:
         Admin(bootstrap_servers=front.address, security_protocol="SSL", ...)
 
-Only the first connection passes through it: the broker's metadata names the broker's own address.
+Only the first connection passes through this server, since the broker's metadata contains its own address.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from support.certificates import Issued
 
 
 class Front:
-    """Accepts connections until closed; `handshakes` counts completed ones, `faults` has the errors of the others."""
+    """Accepts connections until it is closed. `handshakes` counts successful handshakes, `faults` has the errors of
+    failed ones.
+    """
 
     def __init__(
         self, own: Issued, broker: str, *, context: ssl.SSLContext | None = None, client_ca: str | None = None
     ) -> None:
         self._context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # Permits weak ciphers, which the client must reject.
+        # Permits weak ciphers too, which clients must reject.
         self._context.set_ciphers("ALL:@SECLEVEL=0")
         with tempfile.TemporaryDirectory() as folder:
             self._context.load_cert_chain(own.write(Path(folder) / "own.pem"))
@@ -47,7 +49,7 @@ class Front:
         with contextlib.suppress(OSError):
             while True:
                 accepted, _ = self._listener.accept()
-                # Wrapping takes over the socket, so that a duplicate handle is needed to close it.
+                # The TLS wrapper takes over the socket, so a duplicate handle is kept to close it.
                 handle = accepted.dup()
                 self._open.append(handle)
                 threading.Thread(target=self._serve, args=(accepted, handle), daemon=True).start()
@@ -62,7 +64,7 @@ class Front:
                 handle.shutdown(socket.SHUT_RDWR)
             accepted.close()
             return
-        # Before `handshakes`, so that tests that wait for a handshake also see whether it was resumed.
+        # `resumed` is set before `handshakes`, so that a test that waits for a handshake sees the right value.
         self.resumed += bool(inside.session_reused)
         self.handshakes += 1
         with contextlib.suppress(OSError), inside, socket.create_connection(self._broker) as broker:

@@ -1,4 +1,4 @@
-"""Topic configs that Kafka rejects, with its error messages."""
+"""Topic configs that Kafka rejects, each with Kafka's error message."""
 
 REJECTED_SETTINGS = [
     ("retention.ms", "soon", "Invalid value soon for configuration retention.ms: Not a number of type LONG"),

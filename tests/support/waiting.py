@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def until(met: Callable[[], T], how: Callable[[], object] | None = None, seconds: float = 60, pause: float = 0.01) -> T:
-    """Waits until `met` returns a true value and returns it. On a timeout, the result of `how` is the error message."""
+    """Waits until `met` returns a true value, and returns it. After a timeout, `how` returns the error message."""
     deadline = time.monotonic() + seconds
     while not (found := met()):
         assert time.monotonic() < deadline, "it did not happen" if how is None else how()
@@ -17,7 +17,7 @@ def until(met: Callable[[], T], how: Callable[[], object] | None = None, seconds
 
 
 def settled(look: Callable[[], T], seconds: float = 60, pause: float = 0.2) -> T:
-    """Waits until `look` returns the same value twice in succession, `pause` seconds apart, and returns it."""
+    """Waits until two calls of `look`, `pause` seconds apart, return the same value, and returns it."""
     deadline = time.monotonic() + seconds
     found = look()
     while True:

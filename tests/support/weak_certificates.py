@@ -1,4 +1,4 @@
-"""Certificates that libraries no longer create, but that old brokers still have."""
+"""Certificates with weak algorithms, which libraries no longer create but old brokers still use."""
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -10,11 +10,11 @@ SHA256, SHA1 = bytes.fromhex("06082a8648ce3d040302"), bytes.fromhex("06072a8648c
 
 
 def signed_with_sha1(authority: Authority) -> Issued:
-    """Returns a certificate signed with SHA-1, which was accepted until 2017."""
+    """Returns a certificate signed with SHA-1. Clients accepted such certificates until 2017."""
     issued = authority.issue()
     assert isinstance(authority.key, ec.EllipticCurvePrivateKey)
     body = issued.certificate.tbs_certificate_bytes
-    # The algorithm is named in the signed part, and again after it.
+    # The signature algorithm is named twice: in the signed part and after it.
     body = _sequence(_content(body).replace(_sequence(SHA256), _sequence(SHA1)))
     signature = authority.key.sign(body, ec.ECDSA(hashes.SHA1()))
     bits = b"\x03" + _length(len(signature) + 1) + b"\x00" + signature

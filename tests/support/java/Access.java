@@ -13,8 +13,8 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.token.delegation.DelegationToken;
 
 /**
- * Reads users, ACLs and delegation tokens with Java's AdminClient. Standard input is a JSON object: "config" of the
- * reading client, and "logins", a list of configs to log in with. The results are printed as JSON.
+ * Reads users, ACLs and delegation tokens with Java's AdminClient. Standard input is a JSON object with "config", the
+ * config of this client, and "logins", a list of configs to log in with. The results are printed as JSON.
  */
 public class Access {
     private static final ObjectMapper JSON = new ObjectMapper();

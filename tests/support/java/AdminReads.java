@@ -25,7 +25,7 @@ import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /**
- * Prints the state of a cluster as read by Java's AdminClient, as JSON. Arguments: bootstrap servers, topic, group,
+ * Prints the state of a cluster, read by Java's AdminClient, as JSON. Arguments: bootstrap servers, topic, group,
  * transactional id.
  */
 public class AdminReads {
@@ -101,7 +101,7 @@ public class AdminReads {
         System.out.println(json.writeValueAsString(found));
     }
 
-    /** Returns an id in the standard text form of UUIDs, which Kafka does not use. */
+    /** Returns an id in the standard text form of UUIDs, instead of Kafka's Base64 form. */
     private static String uuid(org.apache.kafka.common.Uuid id) {
         return new java.util.UUID(id.getMostSignificantBits(), id.getLeastSignificantBits()).toString();
     }

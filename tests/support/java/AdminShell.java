@@ -26,8 +26,9 @@ import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /**
- * Java's AdminClient, controlled by lines of JSON: a list of a method name and arguments. Each response is a line: a
- * list of a value, or of null and the name of an exception. Command line arguments: bootstrap servers and controllers.
+ * Java's AdminClient, controlled by lines of JSON. Each request is a list with a method name and its arguments. Each
+ * response is a list with a value, or with null and the name of an exception. Command line arguments: bootstrap servers
+ * and controllers.
  */
 public class AdminShell {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -193,7 +194,7 @@ public class AdminShell {
         return found;
     }
 
-    /** Returns an id in the standard text form of UUIDs, which Kafka does not use. */
+    /** Returns an id in the standard text form of UUIDs, instead of Kafka's Base64 form. */
     private static String uuid(Uuid id) {
         return new java.util.UUID(id.getMostSignificantBits(), id.getLeastSignificantBits()).toString();
     }

@@ -3,7 +3,7 @@ import java.lang.reflect.Method;
 import java.net.URL;
 import java.net.URLClassLoader;
 
-/** Prints the jar's hint for each error text of a system's library loader, one per line. */
+/** Prints the hint of the jar for each error text of the system's library loader, one per line. */
 class ExplainLoader {
   public static void main(String[] jarAndWords) throws Exception {
     URL[] urls = {new File(jarAndWords[0]).toURI().toURL()};

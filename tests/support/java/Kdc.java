@@ -7,8 +7,9 @@ import java.util.Properties;
 import org.apache.hadoop.minikdc.MiniKdc;
 
 /**
- * A KDC on a free loopback port, which is printed as the first line. Each line of standard input has the path of a keytab
- * and the principals to create in it; the response is "ok". It ends at the end of standard input.
+ * A KDC on a free loopback port, which is printed as the first line. Each line of standard input contains the path of a
+ * keytab and the principals to create in it. The response to each line is "ok". The KDC stops at the end of standard
+ * input.
  */
 public class Kdc {
     public static void main(String[] arguments) throws Exception {

@@ -5,7 +5,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Requests a schema from the source in each of the jars, and prints it or the error as a line. */
+/** Requests a schema from the source in each jar, and prints a line with the schema or the error. */
 class LoadLibrary {
   public static void main(String[] jars) throws Exception {
     for (String jar : jars) {

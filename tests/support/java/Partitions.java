@@ -1,5 +1,5 @@
-// Prints the partition of each key by Java's producer: hexadecimal keys on standard input, one per line; the number of
-// partitions as argument.
+// Prints the partition that Java's producer selects for each key. The keys are read from standard input in hexadecimal,
+// one per line; the argument is the number of partitions.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

@@ -33,8 +33,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Apache Kafka's own clients, controlled by JSON: each line of standard input is a command, each line of
- * standard output its response, {"ok": ...} or {"error": "..."}. Bytes are Base64, a missing timestamp is null.
+ * Apache Kafka's own clients, controlled by lines of JSON. Each line of standard input is a command, and each line of
+ * standard output is a response, {"ok": ...} or {"error": "..."}. Bytes are in Base64; a missing timestamp is null.
  */
 public class Peer {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -42,7 +42,7 @@ public class Peer {
     private static final Map<String, KafkaProducer<byte[], byte[]>> PRODUCERS = new HashMap<>();
     private static final Map<String, Member> MEMBERS = new HashMap<>();
 
-    /** A group consumer in its own thread, with its partitions after each poll and the values that it has read. */
+    /** A group consumer that polls in its own thread and records its partitions after each poll and the values. */
     private static final class Member extends Thread {
         private final KafkaConsumer<byte[], byte[]> consumer;
         private final List<String> topics;
@@ -113,7 +113,7 @@ public class Peer {
         return JSON.nullNode();
     }
 
-    /** Opens a producer under a name. */
+    /** Opens a producer, which later commands use by its name. */
     private static JsonNode open(JsonNode command) {
         String name = command.get("name").asText();
         if (PRODUCERS.containsKey(name)) {
@@ -125,7 +125,7 @@ public class Peer {
         return JSON.nullNode();
     }
 
-    /** Runs transactional operations of a producer, or closes it. */
+    /** Runs a transactional operation of a producer, or closes the producer. */
     private static JsonNode control(JsonNode command) {
         KafkaProducer<byte[], byte[]> producer = PRODUCERS.get(command.get("name").asText());
         switch (command.get("op").asText()) {
@@ -145,7 +145,7 @@ public class Peer {
         return JSON.nullNode();
     }
 
-    /** Sends records, each [key, value, headers, timestamp], waits for all and returns their offsets. */
+    /** Sends records [key, value, headers, timestamp], waits until all are delivered, and returns their offsets. */
     private static JsonNode send(JsonNode command) throws Exception {
         KafkaProducer<byte[], byte[]> producer = PRODUCERS.get(command.get("name").asText());
         List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -166,7 +166,7 @@ public class Peer {
         return offsets;
     }
 
-    /** Starts a group member that polls until "leave". */
+    /** Starts a group member, which polls until the command "leave". */
     private static JsonNode join(JsonNode command) {
         List<String> topics = new ArrayList<>();
         command.get("topics").forEach(topic -> topics.add(topic.asText()));
@@ -179,7 +179,7 @@ public class Peer {
         return JSON.nullNode();
     }
 
-    /** Returns the partitions of a member, each [topic, partition], and the values read since the last call. */
+    /** Returns the partitions of a member as [topic, partition], and the values read since the last call. */
     private static JsonNode look(JsonNode command) throws Exception {
         Member member = MEMBERS.get(command.get("name").asText());
         if (member.failure != null) {
@@ -206,7 +206,7 @@ public class Peer {
         return JSON.nullNode();
     }
 
-    /** Returns the end offsets of partitions under the isolation level of the config. */
+    /** Returns the end offsets of partitions for the isolation level in the config. */
     private static JsonNode ends(JsonNode command) {
         ArrayNode answer = JSON.createArrayNode();
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
@@ -217,7 +217,7 @@ public class Peer {
         return answer;
     }
 
-    /** Returns the committed offsets of partitions, each [offset, metadata] or null. */
+    /** Returns the committed offset of each partition as [offset, metadata], or null. */
     private static JsonNode committed(JsonNode command) {
         ArrayNode answer = JSON.createArrayNode();
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
@@ -236,8 +236,8 @@ public class Peer {
     }
 
     /**
-     * Reads partitions from the beginning until the positions are "until". Returns, for each poll that moved a position, its
-     * records, [partition, offset, timestamp, timestamp type, key, value, headers], and the positions after it.
+     * Reads partitions from the beginning until the positions equal "until". For each poll that moved a position, returns
+     * the records [partition, offset, timestamp, timestamp type, key, value, headers] and the positions after the poll.
      */
     private static JsonNode read(JsonNode command) {
         ArrayNode polls = JSON.createArrayNode();

@@ -43,8 +43,8 @@ import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serializer;
 
 /**
- * Writes and reads Avro with Apache's and Apicurio's code, JSON and Protobuf with Apicurio's. Each line of standard input
- * is a request as JSON, each line of standard output its response; values are in Base64.
+ * Writes and reads Avro with Apache's and Apicurio's libraries, and JSON and Protobuf with Apicurio's. Each line of
+ * standard input is a request in JSON, and each line of standard output is a response. Values are in Base64.
  *
  * {"op": "write", "schema": text, "values": []} -> {"plain": [], "blocked": [], "single": []}
  * {"op": "read", "writer": text, "reader": text, "values": []} -> {"read": [{"ok": value} or {"error": text}]}
@@ -59,7 +59,7 @@ public class Serdes {
 
     public static void main(String[] args) throws Exception {
         var out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // Output of libraries must not mix with the responses.
+        // The output of libraries must not be mixed with the responses.
         System.setOut(System.err);
         var mapper = new ObjectMapper();
         var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -82,7 +82,7 @@ public class Serdes {
         }
     }
 
-    /** Parses a schema with a new parser, so that names of earlier schemas are unknown. */
+    /** Parses a schema with a new parser, which does not know the names of earlier schemas. */
     static Schema schema(JsonNode text) {
         return new Schema.Parser().parse(text.asText());
     }
@@ -111,7 +111,7 @@ public class Serdes {
     static void write(JsonNode task, ObjectNode answer) throws IOException {
         Schema schema = schema(task.get("schema"));
         var factory = new EncoderFactory();
-        // The smallest block size: arrays and maps are split into several blocks, with their sizes in bytes.
+        // With the smallest block size, arrays and maps are divided into several blocks with their sizes in bytes.
         var blocking = new EncoderFactory().configureBlockSize(64);
         var single = new BinaryMessageEncoder<>(new GenericData(), schema);
         ArrayNode plain = answer.putArray("plain"), blocked = answer.putArray("blocked");
@@ -147,7 +147,7 @@ public class Serdes {
         return config;
     }
 
-    /** Serializes values and deserializes the result. */
+    /** Serializes values, and deserializes the results. */
     static <T> void send(
             JsonNode task, ObjectNode answer, Serializer<T> serializer, Deserializer<T> deserializer,
             Datum<byte[], T> datum, Datum<T, JsonNode> shown) throws Exception {
@@ -208,8 +208,8 @@ public class Serdes {
     }
 
     /**
-     * Returns a value as JSON without loss: bytes in Base64, floats as the hex digits of their bits, decimals as unscaled
-     * integers in text, values of unions with several branches as objects with the name of the branch.
+     * Converts a value to JSON without loss: bytes to Base64, floats to the hex digits of their bits, decimals to unscaled
+     * integers as text, and values of unions with several branches to objects with the name of the branch.
      */
     static JsonNode shown(Object datum, Schema schema) {
         if (schema.getLogicalType() instanceof LogicalTypes.Decimal) {

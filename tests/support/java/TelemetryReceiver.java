@@ -11,7 +11,7 @@ import org.apache.kafka.server.telemetry.ClientTelemetry;
 import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
 
-/** Receives client telemetry (KIP-714), and writes each payload to a file in the folder `telemetry.folder`. */
+/** Receives client telemetry (KIP-714) and writes each payload to a file in the folder `telemetry.folder`. */
 public class TelemetryReceiver implements ClientTelemetry, MetricsReporter, ClientTelemetryReceiver {
     private static final AtomicInteger COUNT = new AtomicInteger();
     private Path folder;
@@ -37,7 +37,7 @@ public class TelemetryReceiver implements ClientTelemetry, MetricsReporter, Clie
         try {
             Path part = folder.resolve(name + ".part");
             Files.write(part, bytes);
-            // Renamed, so that the file is complete.
+            // The file is renamed when it is complete.
             Files.move(part, folder.resolve(name + ".pb"));
         } catch (java.io.IOException error) {
             throw new java.io.UncheckedIOException(error);

@@ -1,7 +1,7 @@
-"""Kafka clients behind one interface, a module each.
+"""Kafka clients with a common interface, one module per client.
 
 `produce(bootstrap, topic, codec, records, partition=0, **options)` and `consume(bootstrap, topic, count, partition=0,
-**options)`; options are the client's own. `takes(record)` returns true if the producer accepts a
+**options)`; the options are those of the client. `takes(record)` returns true if the producer accepts a
 record.
 """
 
@@ -14,13 +14,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def dotted(options: Mapping[str, T]) -> dict[str, T]:
-    """Returns options passed as keywords, under Kafka's names."""
+    """Converts the names of keyword options to Kafka's names."""
     return {name.replace("_", "."): value for name, value in options.items()}
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A record to produce. A timestamp of None is set by the producer."""
+    """A record to produce. If the timestamp is None, the producer sets it."""
 
     key: bytes | None
     value: bytes | None
@@ -30,7 +30,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """A consumed record; timestamps in milliseconds, None if missing."""
+    """A consumed record. Its timestamp is in milliseconds, or None if it is missing."""
 
     offset: int
     timestamp: int | None
@@ -41,7 +41,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Poll:
-    """The records of one `poll` as (partition, record), and the positions after it, in the order of the partitions."""
+    """The records of one `poll` as (partition, record), and the positions of the partitions after it."""
 
     records: tuple[tuple[int, Received], ...]
     positions: tuple[int, ...]

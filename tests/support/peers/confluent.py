@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka."""
+"""confluent-kafka, a Python client based on librdkafka."""
 
 import confluent_kafka as ck
 
@@ -28,7 +28,7 @@ def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partiti
 
 
 def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **options: object) -> list[Received]:
-    # Closing waits for the pending fetch, so its maximum wait is short.
+    # The maximum wait is short, because closing the consumer waits for the pending fetch.
     basic = {"group.id": "interop", "enable.auto.commit": False, "check.crcs": True, "fetch.wait.max.ms": 10}
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, **basic, **dotted(options)})
     received: list[Received] = []

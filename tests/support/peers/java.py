@@ -1,6 +1,6 @@
 """Apache Kafka's own console tools.
 
-They exchange text: use them with printable records, without tabs, commas or colons.
+The tools exchange text, so records must be printable and must not contain tabs, commas or colons.
 """
 
 from support.kafka import KafkaServer
@@ -15,7 +15,7 @@ def _text(data: bytes | None) -> str:
 
 
 def produce(server: KafkaServer, topic: str, codec: str, records: list[Sent], bootstrap: str | None = None) -> None:
-    """Produces with the tools of `server`, to it or to another cluster."""
+    """Produces with the console tools of `server`, to `server` or to the cluster `bootstrap`."""
     lines = []
     for r in records:
         headers = ",".join(f"{k}:{_text(v)}" for k, v in r.headers) or NULL
@@ -30,7 +30,7 @@ def produce(server: KafkaServer, topic: str, codec: str, records: list[Sent], bo
 
 
 def consume(server: KafkaServer, topic: str, count: int, bootstrap: str | None = None) -> list[Received]:
-    """Consumes with the tools of `server`, from it or from another cluster."""
+    """Consumes with the console tools of `server`, from `server` or from the cluster `bootstrap`."""
     properties = ["timestamp", "offset", "headers", "key"]
     options = [x for p in properties for x in ("--formatter-property", f"print.{p}=true")]
     done = server.tool(

@@ -1,4 +1,4 @@
-"""Apache Kafka's Java clients, with binary data and every option, through `java/Peer.java`.
+"""Apache Kafka's Java clients, with binary data and all options, through `java/Peer.java`.
 
 One JVM handles all calls; it ends with the `with` block.
 """
@@ -19,11 +19,11 @@ from . import Poll, Received, Sent, dotted
 
 
 class JavaError(RuntimeError):
-    """A Java client threw an exception; the text is the exception's."""
+    """A Java client threw an exception, whose text this error has."""
 
 
 class JavaPeer:
-    """Producers and consumers of the version of `server`, connected to it."""
+    """Java producers and consumers of the same version as `server`, which they connect to."""
 
     def __init__(self, server: KafkaServer) -> None:
         self._server = server
@@ -61,16 +61,18 @@ class JavaPeer:
         return answer["ok"]
 
     def open(self, name: str, **config: str) -> None:
-        """Opens a producer for `call(..., name=name)` and `send`."""
+        """Opens a producer, which `call(..., name=name)` and `send` use by its name."""
         self.call("open", name=name, config=dotted(config))
 
     def send(self, name: str, topic: str, records: Sequence[Sent], partition: int = 0) -> list[int]:
-        """Sends all records, waits for them, and returns their offsets."""
+        """Sends all records, waits until they are delivered, and returns their offsets."""
         rows = [[_text(r.key), _text(r.value), [[k, _text(v)] for k, v in r.headers], r.timestamp] for r in records]
         return self.call("send", name=name, topic=topic, partition=partition, records=rows)  # type: ignore[no-any-return]
 
     def produce(self, topic: str, codec: str, records: Sequence[Sent], partition: int = 0) -> None:
-        """Sends all records with a new producer, which is not idempotent, since the old formats do not support that."""
+        """Sends all records with a new producer. It is not idempotent, because the old message formats do not support
+        that.
+        """
         self.open("produce", compression_type=codec, linger_ms="50", enable_idempotence="false")
         try:
             self.send("produce", topic, records, partition)
@@ -85,12 +87,12 @@ class JavaPeer:
         return self.call("ends", topic=topic, partitions=list(partitions), config=dotted(config))  # type: ignore[no-any-return]
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> list[tuple[int, str] | None]:
-        """Returns offset and metadata committed by a group."""
+        """Returns the offset and the metadata that a group has committed for each partition, or None."""
         found = self.call("committed", topic=topic, partitions=list(partitions), config={"group.id": group})
         return [None if row is None else (row[0], row[1]) for row in found]
 
     def polls(self, topic: str, partitions: Sequence[int], until: Sequence[int], **config: str) -> list[Poll]:
-        """Reads from the beginning until the positions have reached `until`."""
+        """Reads from the start of the partitions until the positions have reached `until`."""
         polls = self.call("read", topic=topic, partitions=list(partitions), until=list(until), config=dotted(config))
         return [Poll(tuple((r[0], _received(r)) for r in poll["records"]), tuple(poll["positions"])) for poll in polls]
 

@@ -5,13 +5,13 @@ import warnings
 from . import Received, Sent
 
 with warnings.catch_warnings():
-    # kafka-python reads its own files in a way that is deprecated in Python 3.11.
+    # kafka-python reads package files with a function that is deprecated since Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
 
 def takes(record: Sent) -> bool:
-    """Returns false for records that kafka-python rejects: those without key and value, and header without value."""
+    """Returns false for records that kafka-python rejects: without key and value, or with a header without a value."""
     return (record.key, record.value) != (None, None) and all(value is not None for _, value in record.headers)
 
 

@@ -1,4 +1,4 @@
-"""samsarrow, by Arrow batch."""
+"""samsarrow, reading and writing Arrow batches."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **option
 
 
 def polls(bootstrap: str, topic: str, partitions: Sequence[int], until: Sequence[int], **options: object) -> list[Poll]:
-    """Reads from the beginning until the positions have reached `until`; returns every poll that moved a position."""
+    """Reads from the start until the positions have reached `until`. Returns the polls that moved a position."""
     assigned = [TopicPartition(topic, p) for p in partitions]
     found = []
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none", include_headers=True, **options) as consumer:
