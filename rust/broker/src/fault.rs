@@ -64,7 +64,7 @@ impl Faults {
         lock(&self.0).push((key, Box::new(hook)));
     }
 
-    /// Removes the hooks of one API, or all hooks for `None`.
+    /// Removes the hooks of one API, or the hooks of all APIs if `key` is `None`.
     pub(crate) fn clear(&self, key: Option<ApiKey>) {
         lock(&self.0).retain(|(hook_key, _)| key.is_some_and(|key| key != *hook_key));
     }

@@ -1,4 +1,4 @@
-//! An embedded Kafka broker for tests: in memory, with several virtual nodes.
+//! Embedded Kafka broker for tests, which keeps its data in memory and has several virtual nodes.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -10,19 +10,19 @@ use crate::security::SecurityOptions;
 /// Options of consumer groups, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// Delay of the first rebalance of an empty group, as `group.initial.rebalance.delay.ms`. It is zero by default,
-    /// which makes tests fast.
+    /// Delay of the first rebalance of an empty group, like Kafka's `group.initial.rebalance.delay.ms`. It is zero by
+    /// default, which makes tests fast.
     pub initial_rebalance_delay: Duration,
-    /// Minimum session timeout that a member may request, as `group.min.session.timeout.ms`.
+    /// Minimum session timeout that a member may request, like Kafka's `group.min.session.timeout.ms`.
     pub min_session_timeout: Duration,
-    /// Maximum session timeout that a member may request, as `group.max.session.timeout.ms`.
+    /// Maximum session timeout that a member may request, like Kafka's `group.max.session.timeout.ms`.
     pub max_session_timeout: Duration,
-    /// Heartbeat interval of KIP-848 members, as `group.consumer.heartbeat.interval.ms`. The default is shorter than
-    /// Kafka's 5 seconds, because members receive their assignment only in heartbeat responses.
+    /// Heartbeat interval of KIP-848 members, like Kafka's `group.consumer.heartbeat.interval.ms`. The default is
+    /// shorter than Kafka's 5 seconds, because members receive their assignment only in heartbeat responses.
     pub consumer_heartbeat_interval: Duration,
-    /// Session timeout of KIP-848 members, as `group.consumer.session.timeout.ms`.
+    /// Session timeout of KIP-848 members, like Kafka's `group.consumer.session.timeout.ms`.
     pub consumer_session_timeout: Duration,
-    /// Retention of the committed offsets of a group without members, as `offsets.retention.minutes`.
+    /// Retention of the committed offsets of a group without members, like Kafka's `offsets.retention.minutes`.
     pub offsets_retention: Duration,
 }
 
@@ -45,14 +45,14 @@ pub struct TransactionOptions {
     /// Level of the feature `transaction.version`. Since level 2, clients that support it get a new epoch for each
     /// transaction and add partitions implicitly by writing to them (KIP-890).
     pub version: i16,
-    /// Maximum timeout that a producer may request, as `transaction.max.timeout.ms`.
+    /// Maximum timeout that a producer may request, like Kafka's `transaction.max.timeout.ms`.
     pub max_timeout: Duration,
     /// Delay between the end of a transaction and its markers, zero by default. Kafka needs some time to write markers,
     /// during which producers get CONCURRENT_TRANSACTIONS.
     pub marker_delay: Duration,
-    /// Retention of an unused transactional id, as `transactional.id.expiration.ms`.
+    /// Retention of an unused transactional id, like Kafka's `transactional.id.expiration.ms`.
     pub id_expiration: Duration,
-    /// Retention of the state of an idle producer in a partition, as `producer.id.expiration.ms`.
+    /// Retention of the state of an idle producer in a partition, like Kafka's `producer.id.expiration.ms`.
     pub producer_id_expiration: Duration,
 }
 
@@ -75,7 +75,7 @@ pub struct TelemetryOptions {
     pub requested: Vec<String>,
     /// Push interval.
     pub interval: Duration,
-    /// Maximum size of a push in bytes, as `telemetry.max.bytes`.
+    /// Maximum size of a push in bytes, like Kafka's `telemetry.max.bytes`.
     pub max_bytes: usize,
     /// True if counters are reported as deltas since the last push.
     pub delta: bool,
@@ -107,19 +107,19 @@ pub struct BrokerOptions {
     pub brokers: usize,
     /// Names and partition counts of the topics to create at the start.
     pub topics: Vec<(String, i32)>,
-    /// True if Metadata requests may create unknown topics, as `auto.create.topics.enable`.
+    /// True if Metadata requests may create unknown topics, like Kafka's `auto.create.topics.enable`.
     pub auto_create_topics: bool,
-    /// Number of partitions of a topic that is created without a partition count, as `num.partitions`.
+    /// Number of partitions of a topic that is created without a partition count, like Kafka's `num.partitions`.
     pub default_partitions: i32,
-    /// Maximum size of a record batch in bytes, as `message.max.bytes`. The topic config `max.message.bytes` overrides
-    /// it.
+    /// Maximum size of a record batch in bytes, like Kafka's `message.max.bytes`. The topic config `max.message.bytes`
+    /// overrides it.
     pub message_max_bytes: usize,
-    /// Maximum size in bytes of the metadata of a committed offset, as `offset.metadata.max.bytes`.
+    /// Maximum size in bytes of the metadata of a committed offset, like Kafka's `offset.metadata.max.bytes`.
     pub offset_metadata_max_bytes: usize,
-    /// Maximum size of a request frame in bytes, as `socket.request.max.bytes`.
+    /// Maximum size of a request frame in bytes, like Kafka's `socket.request.max.bytes`.
     pub request_max_bytes: usize,
-    /// Maximum number of fetch sessions (KIP-227), as `max.incremental.fetch.session.cache.slots`. It is 0 by default,
-    /// so that every request lists all of its partitions.
+    /// Maximum number of fetch sessions (KIP-227), like Kafka's `max.incremental.fetch.session.cache.slots`. It is 0 by
+    /// default, so that every request lists all of its partitions.
     pub fetch_sessions: usize,
     /// Kafka release whose API versions, handling of unsupported versions, errors and defaults are emulated. With
     /// `None`, all implemented versions are supported.

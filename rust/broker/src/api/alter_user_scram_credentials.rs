@@ -17,7 +17,8 @@ const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16384;
 /// SCRAM-SHA-256 and SCRAM-SHA-512.
 const MECHANISMS: std::ops::RangeInclusive<i8> = 1..=2;
 
-/// A mechanism and the iteration count of its new password; `None` deletes the credential.
+/// Change of a credential: the mechanism, and the iteration count of the new password or `None` to delete the
+/// credential.
 type Change = (i8, Option<i32>);
 
 /// Returns the credentials of a user after the changes.

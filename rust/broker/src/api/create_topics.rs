@@ -10,7 +10,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::topic::Topic;
 use crate::state::topic_creation::{NewTopic, Rejection};
 
-/// Config source DYNAMIC_TOPIC_CONFIG: set on the topic.
+/// Source code of configs that were set on the topic (DYNAMIC_TOPIC_CONFIG).
 const TOPIC_CONFIG: i8 = 1;
 
 /// Returns the manual replica assignment of the request, ordered by partition index. Fails unless the indexes are 0, 1,

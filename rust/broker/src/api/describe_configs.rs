@@ -1,5 +1,5 @@
-//! DescribeConfigs, v0–v4. Returns the configs set on topics, brokers, groups and client metrics; for topics, the
-//! defaults too.
+//! DescribeConfigs, v0–v4. Returns the configs set on topics, brokers, groups and client metrics, and also the defaults
+//! of topics.
 
 use std::collections::BTreeMap;
 

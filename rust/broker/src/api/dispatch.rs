@@ -218,7 +218,7 @@ fn is_login(key: ApiKey) -> bool {
     matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// Returns a response with a valid header and an undecodable body: read as a length, any part of the body is out of
+/// Returns a response with a valid header and an undecodable body: every length that is decoded from the body is out of
 /// range.
 fn garbage(correlation_id: i32) -> Bytes {
     const BODY: [u8; 32] = [0x7f; 32];

@@ -43,7 +43,7 @@ fn find(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
     }
 }
 
-/// Builds the response. Before v4 it has no list, but the fields of a single coordinator.
+/// Builds the response. Before v4 it contains a single coordinator instead of a list.
 fn response(version: i16, mut coordinators: Vec<Coordinator>) -> FindCoordinatorResponse {
     if version >= 4 {
         return FindCoordinatorResponse { coordinators, ..FindCoordinatorResponse::default() };

@@ -62,7 +62,7 @@ fn find(
         MAX_TIMESTAMP => search::latest(batch, earliest),
         timestamp => search::at_or_after(batch, timestamp, earliest),
     };
-    // Records at or after the end of the readable range are not returned, for `read_committed` the last stable offset.
+    // Records at or after `end` are not returned. With `read_committed`, `end` is the last stable offset.
     Ok(result.filter(|result| (earliest..end).contains(&result.offset)).map_or(UNKNOWN, |result| FoundOffset {
         offset: result.offset,
         timestamp: result.timestamp,

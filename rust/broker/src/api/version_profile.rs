@@ -95,7 +95,7 @@ impl Profile {
     }
 }
 
-/// Replaces options that have their default by the default of the emulated release.
+/// Sets options that have their default value to the default of the emulated release.
 pub(crate) fn adapt(options: &mut BrokerOptions) {
     let profile = Profile::new(options.kafka);
     if !profile.has_transaction_version() {
@@ -123,8 +123,8 @@ mod tests {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
-    /// APIs that the broker does not support, or only with an option. Some never apply: the controller is an ordinary
-    /// node, and nodes are never unregistered.
+    /// APIs that the broker supports only with an option, or not at all: the controller is an ordinary node, so voters
+    /// do not change, and nodes are never unregistered.
     const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,

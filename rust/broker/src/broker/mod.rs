@@ -66,7 +66,8 @@ impl Broker {
         let (sockets, addresses) = bind_all(&options).await?;
         let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
         let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
-        // Clients cannot connect to 0.0.0.0, so localhost is advertised. It is right for clients on the same machine.
+        // Clients cannot connect to 0.0.0.0, so localhost is advertised, to which clients on the same machine can
+        // connect.
         let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
         let security = Security::new(options.security.clone(), &host)?;
         let state = Arc::new(State::new(options, security, &host, &ports));
@@ -204,7 +205,7 @@ impl Broker {
     }
 
     /// Appends `data` to the log of a partition unchanged. It may contain batches and messages of any format with their
-    /// own offsets, like a log segment of another broker, and may be corrupt. For tests of consumers.
+    /// own offsets, like a log segment of another broker, and may be corrupt. Intended for tests of consumers.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
         let found_partition = self.partition(topic, partition)?;
         found_partition.state().load(data);
@@ -222,8 +223,9 @@ impl Broker {
         Some(self.state.topic(topic)?.partition(partition)?.state().last_stable_offset())
     }
 
-    /// Freezes the metadata that the next `times` Metadata responses return, or all responses until
-    /// [`Broker::clear_faults`]. Frozen metadata contains neither the topics in `without` nor topics created later.
+    /// Makes the next `times` Metadata responses return the current metadata, even after the metadata has changed. With
+    /// `None`, this applies to all responses until [`Broker::clear_faults`]. The responses contain neither the topics
+    /// in `without` nor topics created later.
     pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
         self.state.freeze_metadata(times, without);
     }

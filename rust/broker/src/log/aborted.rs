@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn between_returns_overlapping_transactions() {
         let mut index = AbortedIndex::default();
-        // Producer 1 has a transaction from offset 0 to 5, producer 2 an overlapping one from 3 to 9, producer 3 one
-        // from 20 to 21.
+        // Producer 1 has a transaction from offset 0 to 5, producer 2 has an overlapping one from 3 to 9, and producer
+        // 3 has one from 20 to 21.
         index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });
         index.push(Aborted { producer_id: 2, first_offset: 3, marker: 9, stable_before: 10 });
         index.push(Aborted { producer_id: 3, first_offset: 20, marker: 21, stable_before: 22 });

@@ -41,8 +41,8 @@ impl Data {
         }
     }
 
-    /// Returns a range of bytes. Bytes of a frozen segment are shared, those of the growing segment are copied, so a
-    /// consumer at the log end copies each byte once.
+    /// Returns a range of bytes. Bytes of a frozen segment are shared, but bytes of the growing segment are copied, so
+    /// a consumer at the log end copies each byte once.
     fn slice(&self, from: usize, to: usize) -> Bytes {
         match self {
             Data::Growing(data) => data.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default(),

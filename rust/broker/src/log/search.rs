@@ -95,7 +95,7 @@ pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<FoundRecord> {
     let batch = batches(bytes.clone()).next()?.ok()?;
     let latest =
         if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
-    // Without timestamps no record has the maximum.
+    // If the records have no timestamps, none has the maximum timestamp.
     if latest < 0 { None } else { at_or_after(bytes, latest, start) }
 }
 

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of logins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Logins {
-    /// Successful first logins of connections, as `successful-authentication-total`.
+    /// Successful first logins of connections, like Kafka's metric `successful-authentication-total`.
     pub succeeded: u64,
-    /// Failed logins and re-authentications, as `failed-authentication-total` and `failed-reauthentication-total`.
+    /// Failed logins and re-authentications, like Kafka's metrics `failed-authentication-total` and
+    /// `failed-reauthentication-total`.
     pub failed: u64,
-    /// Successful re-authentications, as `successful-reauthentication-total`.
+    /// Successful re-authentications, like Kafka's metric `successful-reauthentication-total`.
     pub repeated: u64,
-    /// Connections closed because the client did not re-authenticate in time, as `expired-connections-killed-count`.
+    /// Connections closed because the client did not re-authenticate in time, like Kafka's metric
+    /// `expired-connections-killed-count`.
     pub expired: u64,
 }
 

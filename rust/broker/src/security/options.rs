@@ -46,7 +46,7 @@ impl Protocol {
     }
 }
 
-/// Client authentication by certificate, as `ssl.client.auth`.
+/// Client authentication by certificate, like Kafka's `ssl.client.auth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientAuth {
     /// No certificate is requested.
@@ -146,11 +146,11 @@ pub struct SecurityOptions {
     pub client_auth: ClientAuth,
     /// Users that can log in with a password.
     pub users: Users,
-    /// Enabled mechanisms, as `sasl.enabled.mechanisms`. By default all mechanisms of the emulated Kafka release are
-    /// enabled.
+    /// Enabled mechanisms, like Kafka's `sasl.enabled.mechanisms`. By default all mechanisms of the emulated Kafka
+    /// release are enabled.
     pub mechanisms: Vec<Mechanism>,
-    /// Time after which a client must re-authenticate, as `connections.max.reauth.ms` (KIP-368). With `None`, clients
-    /// need not re-authenticate unless their credentials expire.
+    /// Time after which a client must re-authenticate, like Kafka's `connections.max.reauth.ms` (KIP-368). With `None`,
+    /// clients need not re-authenticate unless their credentials expire.
     pub session_lifetime: Option<Duration>,
     /// Iteration count of SCRAM credentials.
     pub scram_iterations: u32,

@@ -1,4 +1,4 @@
-//! Modifications of login responses that are described by data, without a hook.
+//! Modifications of login responses that are described by a struct instead of a hook.
 
 use std::io;
 use std::time::Duration;

@@ -152,7 +152,7 @@ impl Access {
         token
     }
 
-    /// Removes expired tokens and returns the others.
+    /// Removes expired tokens and returns the remaining tokens.
     pub(crate) fn tokens(&mut self, now: i64) -> &[Token] {
         self.tokens.retain(|token| token.expires > now);
         &self.tokens

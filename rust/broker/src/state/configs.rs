@@ -23,7 +23,7 @@ const APPEND: i8 = 2;
 
 const CLEANUP_POLICY: &str = "cleanup.policy";
 
-/// A resource that has configs: its type and name.
+/// Type and name of a resource: a topic, broker, broker logger, group or client metrics subscription.
 pub(crate) type Resource = (i8, String);
 /// A quota entity: pairs of entity type and name, sorted.
 pub(crate) type QuotaEntity = Vec<(String, Option<String>)>;
@@ -43,7 +43,7 @@ pub(crate) fn source(kind: i8) -> i8 {
     }
 }
 
-/// Returns the default topic configs. `max.message.bytes` defaults to the option of the broker, the others to Kafka's
+/// Returns the default topic configs. `max.message.bytes` has the broker's own limit, the other configs have Kafka's
 /// defaults.
 pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String); 5] {
     [

@@ -10,7 +10,7 @@ use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
 
 use crate::options::TelemetryOptions;
 
-/// Maximum number of stored pushes. The oldest push is dropped when it is exceeded.
+/// Maximum number of stored pushes. If it is exceeded, the oldest push is dropped.
 const MAX_PUSHES: usize = 1000;
 /// Maximum number of tracked clients.
 const MAX_CLIENTS: usize = 10_000;

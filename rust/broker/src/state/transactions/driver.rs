@@ -1,4 +1,4 @@
-//! Effects of the transaction coordinator's decisions: writes markers to partitions, commits offsets of groups, and
+//! Execution of the transaction coordinator's decisions: writes markers to partitions, commits offsets of groups, and
 //! runs the transaction timer.
 
 use std::sync::MutexGuard;
