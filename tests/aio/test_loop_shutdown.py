@@ -123,5 +123,5 @@ def test_ctrl_c_ends_a_poll_and_leaves_the_group(kind: str) -> None:
             _, errors = program.communicate(timeout=60)
         assert program.returncode != 0
         assert "KeyboardInterrupt" in errors
-        # The member has left the group explicitly, since its session would expire only after 45 s.
+        # The member must have left the group explicitly, since its session would expire only after 45 s.
         assert not admin.describe_groups(["g"])["g"].members

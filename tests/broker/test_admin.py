@@ -63,7 +63,7 @@ def test_valid_topic_configs_are_stored(admin):
 
 
 def test_error_mentions_a_retried_request():
-    """The broker rejects the repeated request, because it has applied the first one without a response."""
+    """The broker rejects the repeated request, because it has applied the first one, whose response was lost."""
     with Broker(topics={"t": 1, "more": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         twice = "was sent again because no response came, and the first may have done it"
         for api, call, error in (

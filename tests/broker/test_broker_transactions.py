@@ -109,8 +109,8 @@ def test_stale_metadata() -> None:
             with pytest.raises(KafkaError):
                 p.send("gone", b"v").result(10)
             p.send("t", b"1").result(10)
-            # The metadata still contain the old leader. A client that gets the new leader in a Produce response
-            # continues, and other clients retry until the metadata are current.
+            # The metadata still contains the old leader. A client that gets the new leader in a Produce response
+            # continues, and other clients retry until the metadata is current.
             broker.move_leader("t", 0, 1)
             broker.move_leader("t", 0, 0)
             broker.heal("Metadata")

@@ -26,7 +26,7 @@ from support.waiting import until
 def run(code, *args, send=None, once=None, timeout=60):
     """Runs a program and returns its exit code, stdout and stderr.
 
-    `send` is a signal, sent once it is ready and `once`, if given, returns true.
+    `send` is a signal, which is sent when the program is ready and `once`, if given, returns true.
     """
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],

@@ -1,5 +1,5 @@
-"""Records are stored in a database together with their offsets. Each is stored exactly once, although workers are
-killed.
+"""Records are stored in a database together with their offsets. Each record is stored exactly once, even if workers
+die.
 """
 
 import contextlib

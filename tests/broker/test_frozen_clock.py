@@ -8,7 +8,7 @@ from pathlib import Path
 
 import samsarrow
 
-# Modules that use the clock only to measure durations, so that they do not wait for it.
+# Modules that use the clock only to measure durations. None of their waits depends on the clock.
 MEASURE_DURATIONS = {"cli/consume/outputs.py", "cli/groups.py"}
 
 

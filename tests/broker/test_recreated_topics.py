@@ -153,7 +153,7 @@ def test_commit_to_a_recreated_topic_is_an_error(servers: str) -> None:
     with (
         Admin(bootstrap_servers=servers) as admin,
         Producer(bootstrap_servers=servers) as producer,
-        # The metadata are not refreshed, so the commit must notice the new topic id.
+        # The metadata is not refreshed, so the commit must notice the new topic id.
         Consumer(
             bootstrap_servers=servers, group_id="g", enable_auto_commit=False, metadata_max_age_ms=300_000
         ) as consumer,

@@ -25,14 +25,9 @@ from support.fences import (
 
 # Pages whose fences form one program when they are joined in order. On other pages each fence is a program.
 SINGLE_PROGRAM = {
-    "docs/admin.md",
-    "docs/consume.md",
-    "docs/integrations.md",
-    "docs/offsets.md",
-    "docs/produce.md",
-    "docs/values.md",
-}  # Pages whose programs another test runs.
-# Pages whose programs are run by another test.
+    "docs/admin.md", "docs/consume.md", "docs/integrations.md", "docs/offsets.md", "docs/produce.md", "docs/values.md",
+}  # fmt: skip
+# Pages whose programs another test runs.
 TESTED_ELSEWHERE = {
     "README.md": "tests/house/test_docs.py",
     "docs/cli.md": "tests/house/test_docs_cli.py",
@@ -60,7 +55,7 @@ def test_every_fence_is_run() -> None:
     )
     assert sum(ways.values()) == len(RUN)
     assert ways["here"] == len(TESTED_HERE) > 25
-    # Every program can be tested. A program that cannot, such as a login at an external cluster, would be counted here.
+    # At present every program can be tested. Others, such as a login at an external cluster, would be counted here.
     assert ways["not run"] == 0
     assert [one.page for one in FENCES if one.title and one.reason is None] == []
     assert [one.page for one in FENCES if one.reason == ""] == []

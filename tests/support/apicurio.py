@@ -1,4 +1,4 @@
-"""Runs Apicurio's schema registry with Confluent's API for tests, from a jar of Maven, on a free loopback port.
+"""Runs Apicurio's schema registry for tests, with Confluent's API, on a free loopback port.
 
     with Apicurio() as server, SchemaRegistry(server.url) as registry:
         registry.register("orders-value", '"long"')

@@ -47,7 +47,7 @@ def main() -> None:
             now = time.monotonic()
             several = len(topics) > 1
             lines = (f"{t} {p} {o} {v} {now}\n" if several else f"{p} {o} {v}\n" for t, p, o, v in rows)
-            # A single write, so that a line is complete or missing.
+            # All lines are written by a single call, so that each line is either complete or missing.
             os.write(done.fileno(), "".join(lines).encode())
             late = not committed(consumer, batch)
 

@@ -31,9 +31,9 @@ class Fence:
     Attributes:
         page: path such as `docs/values.md`.
         line: number of its opening line.
-        language: such as `python`, or empty.
-        title: shown above the fence on the site.
-        text: the content.
+        language: language such as `python`, or empty.
+        title: title that the site shows above the fence.
+        text: content of the fence.
     """
 
     page: str

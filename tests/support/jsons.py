@@ -71,7 +71,7 @@ class Generator:
         return self.struct(depth - 1) if choice == 5 else self.random.choice(LEAVES)
 
     def text(self, kind: pa.DataType, *, nullable: bool = True, odd: float = 0.004) -> str:
-        """Returns the JSON text of a value, or with probability `odd` that of another type, which may be valid."""
+        """Returns the JSON text of a value. With probability `odd`, the text has another type, which may be valid."""
         if nullable and self.random.random() < 0.15:
             return "null"
         if self.random.random() < odd:

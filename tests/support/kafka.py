@@ -1,4 +1,4 @@
-"""Runs Apache Kafka for tests and benches, from jars of Maven: one node on free loopback ports.
+"""Runs Apache Kafka for tests and benches: one node on free loopback ports, with jars that Maven downloads.
 
     with KafkaServer() as kafka:
         Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
@@ -273,7 +273,9 @@ class KafkaServer:
         raise RuntimeError(f"Kafka {self.version} did not start on {self.bootstrap_servers}:\n{output}")
 
     def _answers(self) -> bool:
-        """Returns true if the broker responds to ApiVersions. An open port does not yet mean that it does."""
+        """Returns true if the broker responds to ApiVersions. An open port alone does not mean that the broker is
+        ready.
+        """
         return len(self._response(b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff", 8)) == 8
 
     def _response(self, request: bytes, size: int) -> bytes:

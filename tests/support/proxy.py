@@ -82,7 +82,7 @@ class Link:
         return ROUTER_BUFFER + int(speed * (self.delay + self.jitter))
 
     def chunk(self) -> int:
-        # At most the data of 10 ms, so that bytes flow evenly.
+        # A chunk is at most the data of 10 ms, so that bytes flow evenly.
         return CHUNK if self.bandwidth is None else max(1024, min(CHUNK, int(self.bandwidth / 100)))
 
 
@@ -606,7 +606,7 @@ class Network:
         return made
 
     def prefer(self, proxies: Iterable[Proxy]) -> None:
-        """If a broker has several proxies, makes responses contain the addresses of these."""
+        """Makes responses contain the addresses of these proxies, for brokers that have several proxies."""
 
         def work() -> None:
             chosen = list(proxies)

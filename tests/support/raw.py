@@ -22,7 +22,7 @@ _T0 = 1_700_000_000_000
 
 
 def error(code: int) -> str:
-    """Returns the name of an error code, for example `OK` for 0."""
+    """Returns the name of an error code, or `OK` for 0."""
     return "OK" if code == 0 else str(for_code(code).__name__)
 
 

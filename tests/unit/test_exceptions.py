@@ -63,7 +63,7 @@ def test_every_class_is_a_client_error_or_in_the_table():
 def test_base_classes_by_error_handling():
     for row in TABLE:
         cls = getattr(exceptions, row[1])
-        # An error is a RetriableError exactly if it is retriable.
+        # An error is a RetriableError if and only if it is retriable.
         assert issubclass(cls, exceptions.RetriableError) == cls.retriable
         assert issubclass(cls, exceptions.AuthorizationError) == cls.name.endswith("AUTHORIZATION_FAILED")
     for cls in (exceptions.KafkaTimeoutError, exceptions.KafkaConnectionError):

@@ -8,7 +8,7 @@ from . import Received, Sent
 
 
 def takes(record: Sent) -> bool:
-    """Returns false for a record without a key and a value, which aiokafka rejects."""
+    """Returns false for a record that has neither key nor value, which aiokafka rejects."""
     return (record.key, record.value) != (None, None)
 
 

@@ -1,6 +1,6 @@
 """Apache Kafka's Java clients, with binary data and all options, through `java/Peer.java`.
 
-One JVM handles all calls; it ends with the `with` block.
+One JVM handles all calls. It is stopped at the end of the `with` block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import Poll, Received, Sent, dotted
 
 
 class JavaError(RuntimeError):
-    """A Java client threw an exception, whose text this error has."""
+    """Raised if a Java client throws an exception; has the text of the exception."""
 
 
 class JavaPeer:

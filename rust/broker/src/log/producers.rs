@@ -211,7 +211,7 @@ impl Producers {
     /// transaction are kept.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
         self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.last_used) < after);
-        // Attempts are dropped as well, since an attempt without a later marker would stay forever.
+        // Attempts are dropped as well, since an attempt without a later marker would never be removed.
         self.attempts.clear();
     }
 
