@@ -172,7 +172,7 @@ def test_logins_over_tls(mechanism, read):
         assert connections.accepted > connections.resumed > 0
         assert connections.with_certificate == 0
         assert librdkafka_sends(broker, options) == (True, [])
-        # There may be fewer logins than connections, since librdkafka may close a connection before the login.
+        # There may be fewer logins than connections, since a client may close a connection before the login.
         logins = broker.logins()
         assert logins == Logins(logins.succeeded, 0, 0, 0)
         assert 5 < logins.succeeded <= broker.connections().accepted

@@ -60,7 +60,8 @@ def topics(servers: str) -> Iterator[Any]:
 @pytest.mark.parametrize("codec", CODECS)
 def test_timestamps_nulls_and_empty_values(servers: str, codec: str, arrow: bool) -> None:
     values = list(reversed(PAYLOADS))
-    # An Arrow row with a negative timestamp gets the timestamp of the call.
+    # -1 means that a record has no timestamp. An Arrow row without a timestamp would get the time of the call, so the
+    # Arrow table has 7 instead.
     expected = [7 if arrow and at < 0 else at for at in TIMES]
     with Producer(bootstrap_servers=servers, compression_type=codec, linger_ms=100) as producer:
         if arrow:

@@ -17,7 +17,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
             jaas("SCRAM-SHA-256"),
         ]
         logins = folder / f"{version}.jaas"
-        # The logins are in a JAAS file, since these versions have no settings per listener.
+        # The logins are in a JAAS file, since the oldest of these versions have no settings per listener.
         logins.write_text("\n".join(["KafkaServer {", *entries, "};", ""]))
         super().__init__(version=version, jvm=QUICK_COMPILER)
         self._jvm.append(f"-Djava.security.auth.login.config={logins}")

@@ -95,9 +95,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def wait_for_ends(servers: str, *transactional_ids: str) -> None:
-    """Waits until none of these transactions is between its end and its completion. Other open transactions do not
-    matter.
-    """
+    """Waits until none of these transactions is being completed. Other transactions on the topics may stay open."""
     with Admin(bootstrap_servers=servers) as admin:
         look = lambda: [of.state for of in admin.describe_transactions(transactional_ids).values()]  # noqa: E731
         until(lambda: not any(state.startswith("Prepare") for state in look()), look)

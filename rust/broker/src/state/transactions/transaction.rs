@@ -121,7 +121,8 @@ impl Transaction {
         was: Option<Identity>,
         new_id: NewId<'_>,
     ) -> Result<Identity, ErrorCode> {
-        // A producer with the previous id and an exhausted epoch repeats its request because the id has been replaced.
+        // The last condition accepts a repeated request: the response with the new producer id was lost, so the
+        // producer still has the previous id and its exhausted epoch.
         let is_current_or_previous = |was: Identity| {
             self.producer.epoch == NO_EPOCH
                 || was.id == self.producer.id
