@@ -1,4 +1,4 @@
-"""Compiles the classes against PySpark's jars and packs them with the native libraries.
+"""Compiles the Java classes against PySpark's jars and packs them with the native libraries into one jar.
 
     python jvm/build.py jvm/target/samsarrow-spark.jar target/ci/libsamsarrow_jvm.so
 
@@ -22,11 +22,12 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src" / "main" / "java"
 RESOURCES = HERE / "src" / "main" / "resources"
 LIBRARY = "libsamsarrow_jvm.so"
-# Resource with the version that classes and library must share; `samsarrow.spark.jar()` reads it.
+# Resource with the version, which must be the same for the classes and the native library; `samsarrow.spark.jar()`
+# reads it.
 VERSION = "io/github/samsarrow/spark/version"
-# Architectures by machine number of the ELF header, with the JVM's names.
+# Machine numbers of ELF headers, and the JVM's names of these architectures.
 MACHINES = {62: "x86_64", 183: "aarch64"}
-# The earliest time that a zip can store, for reproducible builds.
+# All entries have this time, so that builds are reproducible. It is the earliest time that a zip file can store.
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -39,7 +40,7 @@ def pyspark_jars() -> Path:
 
 
 def compiled(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Compiles the classes; yields their names in the jar and their contents."""
+    """Compiles the Java classes. Yields the name of each class file in the jar and its contents."""
     sources = sorted(map(str, SOURCES.rglob("*.java")))
     options = ["--release", "17", "-Xlint:all,-classfile,-path,-processing", "-Werror", "-proc:none"]
     command = ["javac", *options, "-cp", f"{pyspark_jars()}/*", "-d", str(folder), *sources]
@@ -51,7 +52,7 @@ def compiled(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def machine(library: bytes) -> str:
-    """Returns the architecture of a library."""
+    """Returns the architecture of a native library, read from its ELF header."""
     name = MACHINES.get(int.from_bytes(library[18:20], "little"))
     if name is None or not library.startswith(b"\x7fELF\x02\x01"):
         raise SystemExit(f"a library is not for 64-bit Linux on {' or '.join(MACHINES.values())}")
@@ -59,7 +60,7 @@ def machine(library: bytes) -> str:
 
 
 def meta(machines: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yields the metadata of the jar: manifest, version, licences and SBOM."""
+    """Yields the names and contents of the jar's metadata files: manifest, version, licences and SBOM."""
     version = crates.version()
     lines = {
         "Manifest-Version": "1.0",
@@ -68,7 +69,7 @@ def meta(machines: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         "Implementation-Version": version,
         "Bundle-License": "Apache-2.0",
     }
-    # The manifest comes first.
+    # A jar must begin with its manifest.
     yield "META-INF/MANIFEST.MF", "".join(f"{k}: {v}\r\n" for k, v in lines.items()).encode() + b"\r\n"
     yield VERSION, version.encode()
     yield "META-INF/LICENSE", (HERE.parent / "LICENSE").read_bytes()

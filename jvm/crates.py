@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CRATE = "samsarrow-jvm"
 OWN = "samsarrow-"
-# In the root of a crate, and of C sources that it may contain.
+# Licence files are in the root folder of a crate, or in one of its subfolders, such as bundled C sources.
 TEXTS = tuple(f"{folder}{name}*" for folder in ("", "*/") for name in ("LICENSE", "LICENCE", "COPYING", "NOTICE"))
 RULE = "=" * 100
 HEAD = (
@@ -72,7 +72,7 @@ def linked(targets: Iterable[str], library: str = CRATE) -> list[Crate]:
 
 
 def notices(crates: Iterable[Crate], head: str = HEAD) -> str:
-    """Formats the licence notices: each text once, below the crates that have it."""
+    """Formats the licence notices. Each licence text appears once, below the list of the crates that use it."""
     by_text: dict[str, list[Crate]] = {}
     for crate in crates:
         for text in crate.texts() or ["The licence is named by its SPDX expression; the crate has no text of it."]:
@@ -119,7 +119,7 @@ def _line(crate: Crate) -> str:
 
 
 def _tree(target: str, library: str) -> Iterator[tuple[str, str]]:
-    """Yields name and version of all linked crates, with the features that this library enables."""
+    """Yields the names and versions of all crates that are linked with the features that this library enables."""
     chosen = ["-p", library, "--edges", "normal,no-proc-macro", "--target", target]
     for line in _cargo("tree", *chosen, "--prefix", "none", "--format", "{p}").splitlines():
         name, number, *_ = line.split()

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.Platform;
 
-/** Booleans: one bit each, least significant bit first. */
+/** Column of booleans. Each takes one bit, starting with the least significant bit of a byte. */
 final class BooleanVector extends RawVector {
   private long data;
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Binary values and strings: offsets, and the bytes between them. */
+/** Column of binary values or strings: an array of offsets into one array of bytes. */
 final class BytesVector extends RawVector {
   private long offsets;
   private long data;
@@ -38,7 +38,7 @@ final class BytesVector extends RawVector {
   public UTF8String getUTF8String(int row) {
     int at = index(row);
     int start = offset(at);
-    // Refers to the native memory, like Parquet's column vectors: Spark copies the values that it keeps.
+    // Refers to native memory without a copy, as Parquet's column vectors do. Spark copies the values that it keeps.
     return isNullAt(row) ? null : UTF8String.fromAddress(null, data + start, length(start, offset(at + 1)));
   }
 

@@ -6,7 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.TaskContext;
 
-/** Client of the library with certain options. */
+/** Handle of a client in the native library. Clients with equal options share their connections. */
 final class Client implements AutoCloseable {
   private long handle;
 

@@ -10,7 +10,7 @@ final class ColumnLayout {
   static final int SLOT = Long.BYTES;
   private static final int SLOTS = 8;
 
-  /** Distance between the slots of two vectors, in bytes. */
+  /** Size of the slots of one vector, in bytes. */
   static final long VECTOR = (long) SLOTS * SLOT;
 
   private long address;

@@ -9,7 +9,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** Columns of Spark's own connector, in its order and with its types, and typed keys and values. */
+/**
+ * Columns of a read. They have the order and types of Spark's own connector, except that keys and values may be decoded
+ * to other types.
+ */
 final class Columns {
   static final String HEADERS = "headers";
   static final DataType HEADER =
@@ -36,14 +39,14 @@ final class Columns {
   private Columns() {}
 
   /**
-   * Columns of a read.
+   * Columns of a read, and the registry schemas that they were derived from.
    *
    * @param registrySchemas schemas from the registry that determine the types of keys and values, as the library's JSON
    */
   record ReadSchema(StructType schema, String registrySchemas) {}
 
   /**
-   * Returns the columns of the options, which are checked.
+   * Validates the options and returns the columns that they lead to.
    *
    * @param chosen types that {@code .schema(...)} sets for typed keys and values
    */
@@ -72,7 +75,8 @@ final class Columns {
   }
 
   /**
-   * Returns the columns that {@code .schema(...)} selects, in any order; key and value may be binary or string.
+   * Returns the columns that {@code .schema(...)} selects, in any order. The columns key and value may be binary or
+   * string.
    *
    * @param decoded columns whose types the library checks
    * @throws SamsarrowException a column does not exist, is named twice or has another type
@@ -107,7 +111,9 @@ final class Columns {
     return List.of(ALL.fieldNames()).contains(name) ? ALL.apply(name).dataType() : null;
   }
 
-  /** Restores the whole types of columns in which fields cannot be pruned: Spark prunes inside all structs. */
+  /**
+   * Restores the full types of columns in which fields cannot be pruned, because Spark prunes fields of all structs.
+   */
   static StructType restoreStructs(StructType pruned, StructType full, Options options) {
     StructType restored = new StructType();
     for (StructField field : pruned.fields()) {

@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Metric with the name of Spark's connector. */
+/** Number of offsets that were lost. The metric has the same name in Spark's own connector. */
 public final class DataLossMetric extends CustomSumMetric {
   static final String NAME = "dataLoss";
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.Platform;
 
-/** Decimals: 16 bytes each, least significant byte first. */
+/** Column of decimals, with 16 bytes each, least significant byte first. */
 final class DecimalVector extends RawVector {
   private static final int WIDTH = 2 * Long.BYTES;
 

@@ -5,16 +5,16 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.storage.BlockManager;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Executors as preferred locations of tasks. */
+/** Selects executors as preferred locations of tasks. */
 final class ExecutorLocations {
-  /** {@code -Dsamsarrow.locations=false} on the driver: tasks have no preferred executor. */
+  /** {@code -Dsamsarrow.locations=false} on the driver disables preferred executors. */
   private static final String LOCATIONS = "samsarrow.locations";
 
   private ExecutorLocations() {}
 
   /**
-   * Returns the executors in stable order, so that each micro-batch reads a partition where its clients are.
-   * Returns none on a single machine, or if Spark's internal classes that list them have changed.
+   * Returns the executors in a stable order, so that all micro-batches read a partition on the executor that has a
+   * connected client. Returns none on a single machine, or if Spark's internal classes that list them have changed.
    */
   static List<String> executors() {
     if (!Boolean.parseBoolean(System.getProperty(LOCATIONS, "true"))) {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 
-/** Writer of one column of a row to a row buffer; the bytes are copied once. */
+/** Writes one column of a row to a row buffer. Bytes are copied directly from Spark's row to the buffer. */
 interface FieldWriter {
   /** Appends the value at {@code ordinal}, which is not null. */
   void put(UnsafeRow row, int ordinal, RowBuffer buffer);
@@ -19,7 +19,8 @@ interface FieldWriter {
       case "partition" -> new IntWriter();
       case "timestamp" -> new LongWriter();
       case "headers" -> FieldWriter::headers;
-      // Binary and text have the same layout in a row, and getUTF8String needs no array on the heap.
+      // Binary values and strings have the same layout in a row. Unlike getBinary, getUTF8String creates no array on
+      // the heap.
       default -> (row, ordinal, buffer) -> buffer.putBytes(row.getUTF8String(ordinal));
     };
   }

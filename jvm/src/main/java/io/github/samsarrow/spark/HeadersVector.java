@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.unsafe.Platform;
 
-/** Headers: a list of pairs per row, null for a record without headers. */
+/** Column of record headers: a list of key-value pairs per row, or null if the record has no headers. */
 final class HeadersVector extends RawVector {
   private final Pairs pairs;
   private long offsets;

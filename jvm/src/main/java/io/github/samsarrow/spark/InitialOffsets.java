@@ -11,8 +11,9 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Start of a query, stored in the file {@code sources/N/0} of its checkpoint in the format of Spark's connector.
- * Spark stores only the ends of micro-batches, and requests the start again when the first one is repeated.
+ * Start offsets of a query, stored in the file {@code sources/N/0} of its checkpoint in the format of Spark's
+ * connector. Spark itself stores only the end of each micro-batch. When it repeats the first micro-batch, it requests
+ * the start again.
  */
 final class InitialOffsets {
   /** Spark's connector writes a zero byte for compatibility with Spark 2.1 (SPARK-19517). */
@@ -28,7 +29,7 @@ final class InitialOffsets {
     files = folder.getFileSystem(configuration);
   }
 
-  /** Returns the stored start, or null. */
+  /** Returns the stored start offsets, or null if there are none. */
   KafkaOffset read() throws IOException {
     String text;
     try (InputStream in = files.open(file)) {
@@ -42,7 +43,7 @@ final class InitialOffsets {
     return KafkaOffset.of(text.substring(HEAD.length()));
   }
 
-  /** Stores a start. The file is written completely or not at all. */
+  /** Stores the start offsets. The file is written completely or not at all. */
   void write(KafkaOffset start) throws IOException {
     files.mkdirs(folder);
     Path unfinished = new Path(folder, ".0." + UUID.randomUUID() + ".tmp");

@@ -5,14 +5,14 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
 /**
- * Next offsets to read, as {@code {"topic":{"0":23}}}: the JSON of Spark's connector and of the Python source. Each
- * can continue checkpoints of the others.
+ * Next offsets to read, as {@code {"topic":{"0":23}}}: the JSON that Spark's connector and the Python source use as
+ * well, so that each source can continue checkpoints of the others.
  */
 final class KafkaOffset extends Offset {
   private final String text;
   private final TreeMap<String, TreeMap<Integer, Long>> offsets = new TreeMap<>();
 
-  /** Keeps the text of a checkpoint: Spark compares offsets by their JSON text. */
+  /** Keeps the JSON text of a checkpoint unchanged, because Spark compares offsets by their text. */
   private KafkaOffset(String text, Object parsed) {
     for (Map.Entry<?, ?> topic : ((Map<?, ?>) parsed).entrySet()) {
       TreeMap<Integer, Long> partitions = new TreeMap<>();
@@ -24,12 +24,12 @@ final class KafkaOffset extends Offset {
     this.text = text == null ? Json.text(offsets) : text;
   }
 
-  /** Converts offsets from a response of the library. */
+  /** Converts the offsets in a response of the library. */
   static KafkaOffset of(Object parsed) {
     return new KafkaOffset(null, parsed);
   }
 
-  /** Parses offsets of a checkpoint. */
+  /** Parses the offsets in a checkpoint. */
   static KafkaOffset of(String text) {
     try {
       return new KafkaOffset(text, Json.parse(text));

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 
 /**
- * End of a task's part of a real-time batch.
+ * Offset at which a task ended in a real-time batch.
  *
  * @param next the next offset to read
  */

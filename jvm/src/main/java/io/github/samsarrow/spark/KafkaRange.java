@@ -7,10 +7,11 @@ import java.util.Set;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
- * Offsets of one partition, read by one task; in real-time mode without an end.
+ * Range of offsets of one partition, which one task reads. In real-time mode the range has no end.
  *
  * @param json the range in the library's JSON, which is parsed again in the task
- * @param preferredLocations executor that should read the partition each time; empty without preference
+ * @param preferredLocations executor that should read the partition in every micro-batch; empty if there is no
+ * preference
  */
 record KafkaRange(String json, String[] preferredLocations) implements InputPartition {
   /** Returns the ranges of a plan. */
@@ -19,7 +20,8 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
   }
 
   /**
-   * Returns the ranges of a plan with preferred executors. If a partition has several tasks, they run on any executor.
+   * Returns the ranges of a plan with preferred executors. If several tasks read a partition, they have no preferred
+   * executor.
    */
   static InputPartition[] all(Map<String, Object> plan, List<String> executors) {
     List<Map<?, ?>> ranges = ((List<?>) plan.get("ranges")).stream().<Map<?, ?>>map(Map.class::cast).toList();
@@ -53,7 +55,7 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
         "%s-%s from offset %s %s", range.get("topic"), range.get("partition"), range.get("start"), end);
   }
 
-  /** Leaves out other fields: a range may contain credentials. */
+  /** Leaves out all other fields, because they may contain credentials. */
   @Override
   public String toString() {
     return text();

@@ -15,12 +15,12 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** A read, planned once on the driver. */
+/** A read, which is planned once on the driver. */
 final class KafkaScan implements SupportsReportStatistics, Batch {
   /** {@code -Dsamsarrow.columnar=false} on the driver disables columnar batches. */
   private static final String COLUMNAR = "samsarrow.columnar";
 
-  /** Version in which plain Python UDFs over any columnar source hang (SPARK-58241). */
+  /** Spark version in which plain Python UDFs hang on any columnar source (SPARK-58241). */
   private static final String HANGS_WITH_COLUMNS = "4.2.0";
 
   private final Options options;
@@ -64,13 +64,16 @@ final class KafkaScan implements SupportsReportStatistics, Batch {
     return KafkaSource.NAME + " " + options.topics() + ", pushed filters [" + filters + "]" + limitText;
   }
 
-  /** Constant for all partitions: otherwise Spark plans them several times per micro-batch (SPARK-45080). */
+  /**
+   * Returns the same mode for all partitions, because otherwise Spark would plan the partitions several times per
+   * micro-batch (SPARK-45080).
+   */
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     return columnar && !realTime ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
-  /** Unknown for a stream, since no batch is planned. */
+  /** Returns empty statistics for a stream, since no batch is planned yet. */
   @Override
   public Statistics estimateStatistics() {
     OptionalLong rows = streaming ? OptionalLong.empty() : OptionalLong.of((Long) plan().get("rows"));

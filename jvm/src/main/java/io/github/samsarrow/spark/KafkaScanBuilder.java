@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
-/** Push-down of a batch read: required columns, predicates and limit. */
+/** Accepts the required columns, the predicates and the limit that Spark pushes down to a batch read. */
 final class KafkaScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit {
   private final StructType fullSchema;
@@ -51,8 +51,8 @@ final class KafkaScanBuilder
   }
 
   /**
-   * Applies to each task, so that Spark still has to apply it: the number of records in an offset range is unknown
-   * before it is read.
+   * The limit applies to each task, so Spark still has to apply it to the whole read. It cannot be divided among the
+   * tasks, because the number of records in an offset range is unknown before the range is read.
    */
   @Override
   public boolean pushLimit(int limit) {

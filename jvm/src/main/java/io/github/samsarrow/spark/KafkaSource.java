@@ -9,11 +9,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("samsarrow")}: Kafka in Spark with the columns and options of Spark's own connector. Spark prefers
- * it to the Python source of this name.
+ * {@code format("samsarrow")}: Kafka in Spark with the columns and options of Spark's own connector. Spark prefers this
+ * source to the Python source of the same name.
  */
 public class KafkaSource implements TableProvider, DataSourceRegister {
-  /** Name of the table, which is unique to this source. */
+  /** Name of the tables of this source. No other source has this name. */
   static final String NAME = "samsarrow-jvm";
 
   @Override
@@ -21,7 +21,7 @@ public class KafkaSource implements TableProvider, DataSourceRegister {
     return "samsarrow";
   }
 
-  /** Columns that were last inferred, from which Spark creates a table. */
+  /** The last inferred columns. Spark passes them back when it creates a table. */
   private Columns.ReadSchema inferred;
 
   @Override
@@ -41,7 +41,10 @@ public class KafkaSource implements TableProvider, DataSourceRegister {
     return new KafkaTable(schema, new Options(properties), isInferred ? inferred.registrySchemas() : null);
   }
 
-  /** {@code format("samsarrow-jvm")}: always this source, as {@code samsarrow-python} is always the Python source. */
+  /**
+   * {@code format("samsarrow-jvm")} always selects this source, just as {@code samsarrow-python} always selects the
+   * Python source.
+   */
   public static final class Always extends KafkaSource {
     @Override
     public String shortName() {

@@ -54,8 +54,8 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   }
 
   /**
-   * Sends the stored start of the query to the library before all other requests: a continued query is not asked
-   * for its start.
+   * Sends the stored start of the query to the library before any other request, because Spark does not request the
+   * start of a continued query.
    */
   private void sendStoredStart() {
     if (startFile == null) {
@@ -74,7 +74,10 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     }
   }
 
-  /** Sends the start, or null to resolve it, and returns the start that the library will use. */
+  /**
+   * Sends the stored start offsets, or null if the library must resolve them. Returns the start offsets that the
+   * library will use.
+   */
   private KafkaOffset sendStart(KafkaOffset stored) {
     Map<String, Object> request = Client.newRequest("initial");
     request.put("kept", stored == null ? null : stored.offsets());
@@ -83,8 +86,9 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   }
 
   /**
-   * Stores a new start before Spark stores the end of the first micro-batch. If the checkpoint already has that
-   * end, from a source that stores no start, {@code start} differs and the resolved one is never stored.
+   * Stores a new start before Spark stores the end of the first micro-batch. If the checkpoint already has that end,
+   * written by a source that stores no start, then {@code start} differs from the resolved start, which is not stored
+   * in this case.
    */
   private void storeStart(Offset start) {
     if (startUnstored && start.equals(initial)) {
@@ -142,11 +146,14 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     Map<String, Object> response = client.send(request);
     available = KafkaOffset.of(response.get("latest"));
     KafkaOffset end = KafkaOffset.of(response.get("offsets"));
-    // Keeps the text of the checkpoint: another source may have formatted it differently.
+    // Keeps the JSON text of the checkpoint, because another source may have formatted the same offsets differently.
     return end.offsets().equals(begin.offsets()) ? start : end;
   }
 
-  /** Returns null for no limit, whatever the options are (Trigger.Once). The library applies the minimum. */
+  /**
+   * Returns the limits of a micro-batch, of which the library applies the smallest. Returns null for no limit:
+   * Trigger.Once overrides the options.
+   */
   private static Map<String, Object> limit(ReadLimit limit) {
     if (limit instanceof ReadAllAvailable) {
       return null;
@@ -168,7 +175,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     return available;
   }
 
-  /** Spark may plan a micro-batch more than once; the brokers are queried once. */
+  /** Returns the ranges of a micro-batch. Spark may plan it more than once, but the brokers are queried only once. */
   @Override
   public synchronized InputPartition[] planInputPartitions(Offset start, Offset end) {
     if (!planned.equals(List.of(start, end))) {
@@ -182,7 +189,9 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     return ranges;
   }
 
-  /** Plans a real-time batch of all partitions. Spark stores its end only when the batch is over. */
+  /**
+   * Plans a real-time batch of all partitions. Spark stores the end offsets of the batch only when the batch is over.
+   */
   final synchronized InputPartition[] planRealTime(Offset start) {
     sendStoredStart();
     storeStart(start);
@@ -191,7 +200,10 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     return KafkaRange.all(client.send(request));
   }
 
-  /** Called by Spark for each micro-batch, since the delegation token may have changed. */
+  /**
+   * Spark calls this for each micro-batch. The new factory contains the current delegation token, which may have
+   * changed.
+   */
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return scan.createReaderFactory();
@@ -203,7 +215,8 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
       reportCommitted(end);
       return;
     }
-    // With asynchronous progress, which real-time mode uses, Spark commits once more after it has stopped the source.
+    // With asynchronous progress tracking, which real-time mode uses, Spark commits once more after it has stopped the
+    // source.
     client = new Client(options);
     startFile = null;
     try {
@@ -220,7 +233,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     client.send(request);
   }
 
-  /** Returns the lag of the query, by the names of Spark's connector. */
+  /** Returns the lag of the query, with the same metric names as Spark's connector. */
   @Override
   public synchronized Map<String, String> metrics(Optional<Offset> consumed) {
     if (consumed.isEmpty() || available == null || available.offsets().isEmpty()) {
@@ -244,7 +257,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     client.close();
   }
 
-  /** Shown in the query's progress. */
+  /** Returns the description that Spark shows in the query's progress. */
   @Override
   public String toString() {
     return KafkaSource.NAME + " " + options.topics();

@@ -19,7 +19,10 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   /** Schemas from the registry that determine the types of keys and values; null if not requested yet. */
   private String registrySchemas;
 
-  /** Spark does not pass the purpose of the table: invalid columns may be those of a DataFrame to write. */
+  /**
+   * Does not throw for invalid columns. Spark does not say whether the table will be read or written, and these may be
+   * the columns of a DataFrame to write.
+   */
   KafkaTable(StructType declared, Options options, String registrySchemas) {
     this.options = options;
     StructType selected = declared;
@@ -53,7 +56,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
         TableCapability.MICRO_BATCH_READ,
         TableCapability.BATCH_WRITE,
         TableCapability.STREAMING_WRITE,
-        // Allows the mode overwrite, so that the write fails with an error that suggests an alternative.
+        // Accepts the mode overwrite, so that the write fails later with an error that suggests an alternative.
         TableCapability.TRUNCATE,
         TableCapability.ACCEPT_ANY_SCHEMA);
   }
@@ -66,7 +69,10 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
     return new KafkaScanBuilder(schema, resolved(options.merge(more)));
   }
 
-  /** Returns the options after the types of {@code .schema(...)} were checked against the schemas of the registry. */
+  /**
+   * Checks the types of {@code .schema(...)} against the schemas of the registry, and returns the options with these
+   * schemas.
+   */
   private synchronized Options resolved(Options options) {
     if (options.decoded().isEmpty()) {
       return options;

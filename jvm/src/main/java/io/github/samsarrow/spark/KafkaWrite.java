@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A write, checked on the driver. At least once by default: rows of a task are stored when it ends, and repeated
- * tasks and micro-batches write duplicates. With exactlyOnce, tasks commit transactions and detect rows that are
- * already written. In both cases an abort has nothing to undo.
+ * A write, checked on the driver. By default rows are written at least once: all rows of a task are stored when the
+ * task ends, but repeated tasks and micro-batches write duplicates. With exactlyOnce, tasks commit transactions and
+ * skip rows that are already written. In both cases there is nothing to undo after an abort.
  */
 final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private final Options options;
@@ -23,7 +23,10 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private final List<String> columns = new ArrayList<>();
   private final boolean exactlyOnce;
 
-  /** Micro-batch that is written exactly once, its number of tasks, and true if that number is stored. */
+  /**
+   * Micro-batch that is written exactly once. The fields below are its number of tasks, and true if that number is
+   * stored in Kafka.
+   */
   private MicroBatch batch;
 
   private int tasks;
@@ -72,15 +75,15 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
     return this;
   }
 
-  /** In the output mode complete, each micro-batch writes the whole result, as with Spark's own connector. */
+  /** In the output mode complete, each micro-batch writes the whole result again, as Spark's own connector does. */
   @Override
   public StreamingWrite toStreaming() {
     return this;
   }
 
   /**
-   * Spark calls this in the thread that runs the micro-batch, just before its tasks, since the delegation token may
-   * have changed.
+   * Spark calls this in the thread that runs the micro-batch, just before it starts the tasks. The new factory contains
+   * the current delegation token, which may have changed.
    */
   @Override
   public WriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
@@ -105,8 +108,8 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   }
 
   /**
-   * Rows are stored before a task requests permission to commit; of concurrent exactly-once attempts only one can
-   * commit.
+   * Not needed: a task stores its rows before it would request permission to commit, and of several concurrent
+   * exactly-once attempts of a task only one can commit its transaction.
    */
   @Override
   public boolean useCommitCoordinator() {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
-/** Supported writes: append, or in streams the complete result or its updates. */
+/** Builds a write that appends rows or, in a streaming query, writes the complete result or its updates. */
 final class KafkaWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final Options options;
   private final StructType schema;

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import java.io.InterruptedIOException;
 import org.apache.spark.TaskContext;
 
-/** Check between two waits in the library, for tasks and for the driver. */
+/** Checks between two waits in the library whether a task was killed or a thread interrupted. */
 final class KillCheck {
   /** Maximum time of one wait in the library, after which a kill or an interrupt is detected. */
   static final int MS = 50;

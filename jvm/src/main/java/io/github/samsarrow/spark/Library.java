@@ -15,11 +15,13 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * Loader of the native library: extracts it to a folder that only this process can access, loads it and deletes the
- * file. Nothing is shared with other users, applications or class loaders.
+ * Loads the native library: extracts the file to a folder that only this process can access, loads the library and
+ * deletes the file. Nothing is shared with other users, applications or class loaders.
  */
 final class Library {
-  /** Folder for the library, for machines whose temporary folder is mounted noexec. */
+  /**
+   * System property that sets another folder for the library, for machines whose temporary folder is mounted noexec.
+   */
   static final String FOLDER = "samsarrow.native.dir";
 
   private static final long ABI = 5;
@@ -33,9 +35,9 @@ final class Library {
   private Library() {}
 
   /**
-   * Loads the library once; a failure is repeated on each call.
+   * Loads the library once. After a failure, each call throws the same error.
    *
-   * @throws SamsarrowException if there is none for this machine, it is damaged, or it cannot be loaded
+   * @throws SamsarrowException if there is no library for this machine, or the library is damaged or cannot be loaded
    */
   static synchronized void load() {
     if (loaded) {
@@ -94,7 +96,7 @@ final class Library {
         library.get("version"), library.get("abi"), version, ABI);
   }
 
-  /** Returns the version of the classes, which the build stores beside them. */
+  /** Returns the version of the classes, which the build stores in the jar. */
   private static String version() throws IOException {
     byte[] version = resource("version");
     return version == null ? "unknown" : new String(version, StandardCharsets.UTF_8);
@@ -119,7 +121,7 @@ final class Library {
     }
   }
 
-  /** Returns a hint that the loader's error message lacks. */
+  /** Returns an explanation of a loader error, or an empty text. */
   static String hint(String text) {
     if (text.contains("failed to map segment") || text.contains("Operation not permitted")) {
       return " (its folder is mounted noexec: set -D" + FOLDER + "= to another)";

@@ -5,7 +5,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.unsafe.Platform;
 
-/** Lists: offsets into the items of all rows. */
+/** Column of lists: an array of offsets into one vector with the items of all rows. */
 final class ListVector extends RawVector {
   private final RawVector items;
   private long offsets;

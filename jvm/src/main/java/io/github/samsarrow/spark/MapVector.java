@@ -5,7 +5,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
 
-/** Maps: offsets into the keys and the values of all rows. */
+/** Column of maps: an array of offsets into the vectors with the keys and values of all rows. */
 final class MapVector extends RawVector {
   private final RawVector keys;
   private final RawVector values;

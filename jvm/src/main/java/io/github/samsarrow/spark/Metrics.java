@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** Metrics of a read in Spark's SQL tab, from the counters of the library. */
+/** Metrics of a read that Spark shows in its SQL tab. They are taken from the counters of the library. */
 final class Metrics {
   /** Indexes into the library's counters. */
   static final int WAIT_NS = 0;
@@ -21,8 +21,8 @@ final class Metrics {
   private Metrics() {}
 
   /**
-   * Spark instantiates each metric by its class name, so that the classes cannot be nested. Returns none if Spark would
-   * not find the classes.
+   * Returns the metrics, or none if Spark would not find their classes. Spark instantiates each metric by its class
+   * name, so the classes cannot be nested.
    */
   static CustomMetric[] supported() {
     if (!areClassesVisible()) {
@@ -39,9 +39,9 @@ final class Metrics {
   }
 
   /**
-   * Returns true if the application's class loader has these classes. Spark shows metrics on a separate thread: it
-   * would log a stack trace for each metric of a jar that only a session has. Also returns true if Spark's internal
-   * classes, through which that loader is reached, have changed.
+   * Returns true if the application's class loader has the metric classes, or if it cannot be found because Spark's
+   * internal classes have changed. Spark aggregates metrics on a separate thread with that loader, and would log a
+   * stack trace for each metric whose class is in a jar that was added to a session only.
    */
   private static boolean areClassesVisible() {
     try {

@@ -14,27 +14,27 @@ final class Native {
   static native long plan(long client, byte[] request);
 
   /**
-   * Waits for the response for {@code ms} or less.
+   * Waits up to {@code ms} milliseconds for the response.
    *
    * @return the response as JSON, or null if it has not arrived
    */
   static native byte[] answer(long request, int ms);
 
-  /** Cancels and releases a request, answered or not. */
+  /** Releases a request, and cancels it if its response has not arrived. */
   static native void cancel(long request);
 
   /** Opens a reader of one offset range. */
   static native long open(long client, byte[] range);
 
   /**
-   * Waits for rows for {@code ms} or less and writes their addresses into {@code layout}. They are valid until the
-   * reader's next call.
+   * Waits up to {@code ms} milliseconds for rows and writes the addresses of their columns into {@code layout}. The
+   * addresses are valid until the next call for this reader.
    *
    * @return the number of rows, 0 if none have arrived, -1 at the end of the range
    */
   static native int next(long reader, long layout, int ms);
 
-  /** Closes a reader; {@code whole} if it has read its whole range. */
+  /** Closes a reader. {@code whole} is true if the reader has reached the end of its range. */
   static native void close(long reader, boolean whole);
 
   /** Returns the counters of a reader, at the indexes in {@link Metrics}. */
@@ -43,26 +43,29 @@ final class Native {
   /** Opens a writer for the rows of one task; the columns are those of a {@code write_task} request. */
   static native long openWriter(long client, byte[] request);
 
-  /** Allocates a row buffer, which replaces the previous one, and returns its address. */
+  /** Allocates a row buffer, which replaces the previous row buffer, and returns its address. */
   static native long block(long writer, long bytes);
 
-  /** Sends the rows in the first {@code length} bytes of the buffer. Those of the previous call must be sent. */
+  /**
+   * Sends the rows in the first {@code length} bytes of the buffer. Call it only after {@code sent} has returned true
+   * for the rows of the previous call.
+   */
   static native void write(long writer, long length, int rows);
 
   /**
-   * Waits for {@code ms} or less until the rows of the last call are queued or, with {@code all}, until brokers
-   * have stored all rows and committed them if they are written exactly once.
+   * Waits up to {@code ms} milliseconds until the rows of the last call are queued or, with {@code all}, until brokers
+   * have stored all rows and, for exactly-once writes, committed the transaction.
    *
    * @return true if they are
    */
   static native boolean sent(long writer, boolean all, int ms);
 
-  /** Closes a writer and frees its buffer. Unsent rows are dropped; {@code whole} if all rows are stored. */
+  /** Closes a writer, frees its buffer and drops unsent rows. {@code whole} is true if all rows are stored. */
   static native void closeWriter(long writer, boolean whole);
 
   static native void release(long client);
 
-  /** Returns the queued log lines as JSON; empty if there are none. */
+  /** Returns the queued log lines as JSON, or an empty array if there are none. */
   static native byte[] lines();
 
   /** Returns the library's version and ABI number as JSON. */

@@ -6,8 +6,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Writes the library's log lines to the loggers below {@code io.github.samsarrow}, like those of Spark. The library
- * never calls Java, so that each call from Java fetches the queued lines.
+ * Writes the library's log lines to the loggers below {@code io.github.samsarrow}, so that they appear in Spark's log.
+ * The library never calls Java, so each call from Java also fetches the queued lines.
  */
 final class NativeLog {
   private NativeLog() {}

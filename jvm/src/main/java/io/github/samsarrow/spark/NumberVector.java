@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
-/** Numbers, dates and timestamps, and the null type. */
+/** Column of numbers, dates or timestamps, or of the null type. */
 final class NumberVector extends RawVector {
   private long data;
 

@@ -13,7 +13,7 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
 
-/** Options of a read or a write; names are in lower case. They may contain secrets, and are never printed. */
+/** Options of a read or a write, by name in lower case. They are never printed, because they may contain secrets. */
 final class Options implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String MAX_DELAY = "15m";
@@ -37,7 +37,7 @@ final class Options implements Serializable {
     this.registrySchemas = registrySchemas;
   }
 
-  /** Returns the options of a table, overridden by those of one read or write. */
+  /** Returns these options of a table, with {@code more} as the overriding options of one read or write. */
   Options merge(Map<String, String> more) {
     TreeMap<String, String> merged = new TreeMap<>(options);
     more.forEach((name, value) -> merged.put(name.toLowerCase(Locale.ROOT), value));
@@ -53,7 +53,7 @@ final class Options implements Serializable {
     return registrySchemas;
   }
 
-  /** Returns the decoded columns, and those that are added for them. */
+  /** Returns the names of the decoded columns, and of the raw and error columns that {@code onError=null} adds. */
   Set<String> decoded() {
     Set<String> names = new LinkedHashSet<>();
     for (String part : PARTS) {
@@ -69,8 +69,8 @@ final class Options implements Serializable {
   }
 
   /**
-   * Returns true if unused fields of the column need not be read. With {@code onError=null} they are read, since the
-   * error columns report errors of all fields.
+   * Returns true if unused fields of the column need not be read. With {@code onError=null} all fields are read, since
+   * the error columns report errors of all fields.
    */
   boolean canPruneFields(String column) {
     return decoded().contains(column) && !nullOnError(column);
@@ -80,7 +80,10 @@ final class Options implements Serializable {
     return options.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
   }
 
-  /** Returns the options for tasks: with {@code delegationToken}, a token replaces the login options. */
+  /**
+   * Returns the options for tasks. With the option {@code delegationToken}, a delegation token replaces the login
+   * options.
+   */
   @SuppressWarnings("unchecked")
   Options forTasks() {
     if (!options.containsKey("delegationtoken")) {
@@ -93,8 +96,8 @@ final class Options implements Serializable {
   }
 
   /**
-   * Returns the options as JSON for the library, with the folders into which Spark puts the files of session and
-   * application.
+   * Returns the options as JSON for the library, with the folders in which Spark stores the files added to the session
+   * and to the application.
    */
   byte[] json() {
     Map<String, Object> json = new HashMap<>();
@@ -104,14 +107,14 @@ final class Options implements Serializable {
     return Json.bytes(json);
   }
 
-  /** Returns no folders outside of Spark. */
+  /** Returns the folders in which Spark stores added files; none outside of Spark. */
   private static List<String> folders() {
     return SparkEnv.get() == null
         ? List.of()
         : List.of(SparkFiles.get(""), new File(SparkFiles.getRootDirectory()).getAbsolutePath());
   }
 
-  /** Returns the topics for query plans. */
+  /** Returns the description of the topics that query plans show. */
   String topics() {
     for (String name : new String[] {"subscribe", "subscribepattern", "assign"}) {
       if (options.containsKey(name)) {
@@ -121,13 +124,13 @@ final class Options implements Serializable {
     return "";
   }
 
-  /** Returns a number that the library has validated. */
+  /** Returns the numeric value of an option that the library has validated, or null if it is not set. */
   Long number(String name) {
     String text = options.get(name);
     return text == null ? null : Long.valueOf(text.trim());
   }
 
-  /** Returns {@code maxTriggerDelay}, parsed by Spark. */
+  /** Returns {@code maxTriggerDelay} in milliseconds, parsed with Spark's time units. */
   long maxTriggerDelayMs() {
     String text = options.getOrDefault("maxtriggerdelay", MAX_DELAY);
     return JavaUtils.timeStringAsMs(text);

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import java.util.Arrays;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 
-/** Maximum native memory of a task. */
+/** Maximum native memory of a task, in bytes. */
 public final class PeakMemoryMetric implements CustomMetric {
   static final String NAME = "peakNativeMemory";
 

@@ -12,7 +12,10 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
-/** Bounds of topic, partition, offset and timestamp from pushed-down predicates, all of which must hold. */
+/**
+ * Bounds of topic, partition, offset and timestamp, derived from pushed-down predicates. Records must satisfy all
+ * predicates.
+ */
 final class PushedPredicates {
   /** Columns that are never null. */
   private static final Set<String> NEVER_NULL = Set.of("topic", "partition", "offset");
@@ -27,7 +30,8 @@ final class PushedPredicates {
   private Long timeFrom;
 
   /**
-   * Use of a predicate: none, to read fewer rows, or evaluated completely, so that Spark need not evaluate it again.
+   * Use of a predicate: not used, used to read fewer rows, or evaluated completely, so that Spark need not evaluate the
+   * predicate again.
    */
   enum Use {
     NONE,
@@ -56,7 +60,7 @@ final class PushedPredicates {
       if (!(children[i] instanceof Literal<?> literal)) {
         return Use.NONE;
       }
-      // A null equals no value of these columns.
+      // Nulls are skipped, because these columns are never null.
       if (literal.value() != null) {
         values.add(literal.value());
       }
@@ -131,8 +135,8 @@ final class PushedPredicates {
   }
 
   /**
-   * Only a lower bound helps: later records may have earlier timestamps. Kafka looks up timestamps in milliseconds, and
-   * only the first matching offset.
+   * Uses only lower bounds, because later records may have earlier timestamps than the bound. Kafka looks up timestamps
+   * in milliseconds, and returns only the first offset with that timestamp or a later one.
    */
   private Use timestamp(String name, List<Object> values) {
     boolean lower = Set.of(">", ">=", "=", "<=>").contains(name);

@@ -15,13 +15,13 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Column in Arrow's layout, read by address. One vector serves all batches of a reader, as in Spark's Parquet
- * reader. The library owns the memory: closing a vector does nothing.
+ * Column in Arrow's layout, which is read from native memory. One vector serves all batches of a reader, as in Spark's
+ * Parquet reader. Closing a vector does nothing, because the library owns the memory.
  *
  * <p>With {@code -ea:io.github.samsarrow...} each access is checked, and an access after the batch is an error.
  */
 abstract class RawVector extends ColumnVector {
-  /** Index mask: all bits, or 0 if one value stands for all rows. */
+  /** Mask for row indexes: −1, or 0 if all rows share a single stored value. */
   private int indexMask = -1;
 
   private int rows;
@@ -44,7 +44,7 @@ abstract class RawVector extends ColumnVector {
     return columns;
   }
 
-  /** Creates a vector of a type, with its nested vectors. */
+  /** Creates a vector for a type, including nested vectors. */
   static RawVector of(DataType type) {
     if (type instanceof StructType struct) {
       return new StructVector(struct);
@@ -66,7 +66,7 @@ abstract class RawVector extends ColumnVector {
         : new NumberVector(type);
   }
 
-  /** Returns the number of vectors for which the library writes slots: this one, and the nested ones that follow it. */
+  /** Returns the number of vectors for which the library writes slots: this vector, followed by its nested vectors. */
   int vectors() {
     return 1;
   }
@@ -87,7 +87,7 @@ abstract class RawVector extends ColumnVector {
     rows = 0;
   }
 
-  /** Returns the number of values of a nested vector. */
+  /** Returns the number of values of a nested vector, from its slots. */
   static int length(long slots) {
     return Math.toIntExact(slot(slots, 3));
   }
@@ -96,13 +96,13 @@ abstract class RawVector extends ColumnVector {
     return Platform.getLong(null, slots + (long) number * ColumnLayout.SLOT);
   }
 
-  /** Returns the index of the value of a row. */
+  /** Returns the index at which the value of a row is stored. */
   final int index(int row) {
     assert row >= 0 && row < rows : "row " + row + " of " + rows + " in a column of " + dataType().simpleString();
     return row & indexMask;
   }
 
-  /** Returns the number of values, which is 1 if one value stands for all rows. */
+  /** Returns the number of stored values, which is 1 if all rows share a single value. */
   final int values() {
     return (rows - 1 & indexMask) + 1;
   }

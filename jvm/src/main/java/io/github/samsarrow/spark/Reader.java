@@ -13,8 +13,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * Columnar reader of one range. The library owns the memory of a batch until the next one. Spark may call {@code
- * next} from another thread than the task's, and {@code close} during such a call.
+ * Columnar reader of one range. The memory of a batch belongs to the library, and is valid until the next batch is
+ * requested. Spark may call {@code next} from a thread other than the task's, and {@code close} during such a call.
  */
 final class Reader implements PartitionReader<ColumnarBatch> {
   /**
@@ -58,7 +58,8 @@ final class Reader implements PartitionReader<ColumnarBatch> {
       throw error;
     }
     if (task != null) {
-      // Listeners run in reverse order: this one runs after Spark has set the bytes that it knows, which are 0.
+      // Task listeners run in reverse order, so this listener runs after Spark has set the bytes read to the number
+      // that it knows, which is 0.
       task.addTaskCompletionListener((TaskCompletionListener) this::completed);
     }
   }
@@ -79,7 +80,7 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     }
   }
 
-  /** Returns true if a batch arrived within the timeout, for ranges without an end. */
+  /** Returns true if a batch arrived within the timeout. Used for ranges without an end. */
   boolean next(long timeoutMs) throws IOException {
     long begun = System.nanoTime();
     while (true) {
@@ -92,7 +93,7 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     }
   }
 
-  /** Ends the range successfully, so that the library keeps the partition's consumer. */
+  /** Marks the range as read to its end, so that the library keeps the partition's consumer for the next task. */
   synchronized void finish() {
     ended = true;
   }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Creates the readers of tasks: columnar, or row by row over the same columns. */
+/** Creates the readers of tasks, which return columnar batches or rows of these batches. */
 final class ReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1;
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Reader of one partition in real-time mode, row by row. Spark ends the batch. */
+/** Reads one partition in real-time mode, row by row. Spark decides when the batch ends. */
 final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private static final String OFFSET = "offset";
 
@@ -43,7 +43,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     rows = new ColumnarBatch(columns);
   }
 
-  /** Not supported: without a timeout the batch would have no end. */
+  /** Not supported, because without a timeout the batch would never end. */
   @Override
   public boolean next() {
     throw new UnsupportedOperationException("real-time mode reads rows with a timeout");
@@ -79,7 +79,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     return rows.getRow(row);
   }
 
-  /** Called once, at the end of the batch. */
+  /** Returns the next offset to read. Spark calls this once, at the end of the batch. */
   @Override
   public PartitionOffset getOffset() {
     batches.finish();

@@ -8,8 +8,8 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 
 /**
- * Source of a streaming query that supports real-time mode: a batch lasts as long as the trigger says, and its
- * tasks read until it ends.
+ * Source of a streaming query that supports real-time mode: each batch lasts for the interval of the trigger, and its
+ * tasks read until the batch ends.
  */
 final class RealTimeStream extends KafkaStream implements SupportsRealTimeMode {
   private final KafkaScan scan;
@@ -29,7 +29,7 @@ final class RealTimeStream extends KafkaStream implements SupportsRealTimeMode {
     return planRealTime(start);
   }
 
-  /** Merges the ends of the tasks of a batch. */
+  /** Merges the end offsets of all tasks of a batch. */
   @Override
   public Offset mergeOffsets(PartitionOffset[] ends) {
     Map<String, Map<String, Long>> merged = new TreeMap<>();

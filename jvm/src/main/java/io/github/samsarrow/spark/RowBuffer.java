@@ -4,8 +4,8 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Native buffer into which rows are written one after the other. Bytes are their length followed by the bytes, or −1
- * for null. A number follows a 1; a 0 stands for null.
+ * Native buffer into which rows are written one after the other. A byte string is written as its length and its bytes,
+ * or as −1 for null. A number is written as a 1 and the number, or as a 0 for null.
  */
 final class RowBuffer {
   private static final int NULL = -1;
@@ -32,7 +32,7 @@ final class RowBuffer {
     return size;
   }
 
-  /** Returns true if so many more bytes fit. */
+  /** Returns true if this many more bytes fit into the buffer. */
   boolean hasCapacity(long bytes) {
     return bytes <= size - length;
   }
@@ -75,7 +75,10 @@ final class RowBuffer {
     Platform.putLong(null, advance(Long.BYTES), number);
   }
 
-  /** Returns the address of the next bytes. Never passes the end, even if the size of a row was wrong. */
+  /**
+   * Reserves bytes and returns their address. Throws instead of passing the end of the buffer if the reported size of a
+   * row was wrong.
+   */
   private long advance(long bytes) {
     if (!hasCapacity(bytes)) {
       throw new IllegalStateException("a row is larger than its reported size");

@@ -1,6 +1,6 @@
 package io.github.samsarrow.spark;
 
-/** Error of the library, with the names of the Python source. */
+/** Error of the library. Its kind and name are those of the Python source's exceptions. */
 public final class SamsarrowException extends RuntimeException {
   private static final long serialVersionUID = 1;
 

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** Structs: a vector for each field, with the same number of rows. */
+/** Column of structs: a vector for each field, each with the same number of rows. */
 final class StructVector extends RawVector {
   private final RawVector[] fields;
   private final int vectors;

@@ -11,11 +11,11 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
-/** Writer of one task: fills row buffers and passes them to the library. */
+/** Writes the rows of one task: fills row buffers and passes them to the library. */
 final class Writer implements DataWriter<InternalRow> {
   private static final long BUFFER_BYTES = 1 << 20;
 
-  /** Extra bytes of a row in the buffer: a timestamp has a marker there that Spark's row lacks. */
+  /** Bytes by which a row in the buffer may exceed Spark's row: the null marker of a timestamp. */
   private static final long EXTRA_BYTES = 8;
 
   private final StructType schema;
@@ -71,7 +71,7 @@ final class Writer implements DataWriter<InternalRow> {
     buffer.endRow();
   }
 
-  /** Converts a row of objects; most of Spark's operators produce rows of bytes. */
+  /** Converts a row of objects to an UnsafeRow, which most of Spark's operators produce anyway. */
   private UnsafeRow toUnsafeRow(InternalRow row) {
     if (projection == null) {
       projection = UnsafeProjection.create(schema);
@@ -98,8 +98,9 @@ final class Writer implements DataWriter<InternalRow> {
   }
 
   /**
-   * Returns after all rows are stored, or throws. No message is needed, and the driver could not deserialize a
-   * class of a jar that only a session has: Spark reads task results with the application's class loader.
+   * Waits until all rows are stored, and throws if this fails. The commit message is null because no message is needed.
+   * Besides, the driver could not deserialize a class from a jar that was added to a session only, because Spark reads
+   * task results with the application's class loader.
    */
   @Override
   public WriterCommitMessage commit() throws IOException {
@@ -109,7 +110,7 @@ final class Writer implements DataWriter<InternalRow> {
     return null;
   }
 
-  /** Sent rows stay; unsent ones are dropped by {@link #close}, which Spark calls next. */
+  /** Keeps the rows that are already sent. Unsent rows are dropped by {@link #close}, which Spark calls next. */
   @Override
   public void abort() {
     stored = false;
