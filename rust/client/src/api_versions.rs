@@ -8,7 +8,7 @@ use samsarrow_wire::releases::Release;
 
 use crate::error::{Error, Result};
 
-/// API versions of a broker.
+/// API versions that a broker supports.
 #[derive(Debug, Clone, Default)]
 pub struct ApiVersions {
     address: String,
@@ -17,10 +17,10 @@ pub struct ApiVersions {
     assumed: bool,
 }
 
-/// Finalized cluster-wide features as of an epoch (KIP-584).
+/// Finalized cluster-wide features (KIP-584). Each change of the features increases the epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
-    /// Epoch, −1 if the broker reports none.
+    /// Epoch of the features; −1 if the broker reports none.
     pub epoch: i64,
     levels: BTreeMap<String, i16>,
 }
@@ -38,7 +38,7 @@ impl Features {
     }
 }
 
-/// API and the versions that this client supports.
+/// An API and the range of its versions that this client supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SupportedVersions {
     pub(crate) key: ApiKey,
@@ -59,21 +59,21 @@ impl ApiVersions {
         Self { address: address.to_owned(), ranges, features: Features::default(), assumed: false }
     }
 
-    /// Creates the versions and features of a response.
+    /// Creates the versions and features from a broker's response.
     pub fn from_response(address: &str, response: &ApiVersionsResponse) -> Self {
         let levels = response.finalized_features.iter().map(|f| (f.name.clone(), f.max_version_level)).collect();
         let features = Features { epoch: response.finalized_features_epoch, levels };
         Self { features, ..Self::new(address, &response.api_keys) }
     }
 
-    /// Creates the versions of a release whose brokers do not support ApiVersions.
+    /// Creates the API versions of a Kafka release, for brokers that do not support ApiVersions.
     pub fn of_release(address: &str, release: Release) -> Self {
         let range = |key: &ApiKey| release.versions(*key).map(|range| (key.code(), range));
         let ranges = ApiKey::ALL.iter().filter_map(range).collect();
         Self { address: address.to_owned(), ranges, features: Features::default(), assumed: true }
     }
 
-    /// Returns true if the versions are assumed from a release.
+    /// Returns true if the versions were assumed from a release instead of reported by the broker.
     pub(crate) fn is_assumed(&self) -> bool {
         self.assumed
     }
@@ -83,7 +83,8 @@ impl ApiVersions {
         &self.features
     }
 
-    /// Returns the version to use: `chosen`, or the highest common version, limited by `newest`.
+    /// Returns the version to use for an API: `chosen`, otherwise the highest version that both sides support, but at
+    /// most `newest`.
     ///
     /// # Errors
     /// [`Error::UnsupportedVersion`] with the API and both ranges.
@@ -144,17 +145,18 @@ impl ApiVersions {
     }
 }
 
-/// Returns the first Kafka release with a version of an API, as a phrase.
+/// Names the first Kafka release that supports a version of an API, as a phrase for error texts.
 pub(crate) fn required_release(key: ApiKey, version: i16) -> Option<String> {
     Release::first_with(key, version).map(|release| format!("needs Kafka {release} or later"))
 }
 
-/// Returns the same as the end of a sentence.
+/// Names the required Kafka release, as the end of a sentence.
 fn requirement_suffix(key: ApiKey, version: i16) -> String {
     required_release(key, version).map(|needed| format!(": v{version} {needed}")).unwrap_or_default()
 }
 
-/// Returns the error of a request that cannot be encoded in `version`, with the release that supports it.
+/// Returns the error for a request that cannot be encoded in `version`. The error names the release that supports the
+/// request, if there is one.
 pub(crate) fn cannot_be_sent<R: Request>(request: &R, version: i16, address: &str, error: &EncodeError) -> Error {
     let api = R::KEY.name();
     let can = |later: &i16| request.encode(*later, &mut MessageBuf::sharing()).is_ok();
@@ -167,7 +169,7 @@ pub(crate) fn cannot_be_sent<R: Request>(request: &R, version: i16, address: &st
     }
 }
 
-/// Returns a hint for the version that uses another storage.
+/// Returns a hint if this version stores offsets in ZooKeeper.
 fn zookeeper_hint(key: ApiKey, version: i16) -> &'static str {
     if version == 0 && matches!(key, ApiKey::OffsetCommit | ApiKey::OffsetFetch) {
         " (v0 is for offsets in ZooKeeper, which Kafka 3.9 was the last to have)"

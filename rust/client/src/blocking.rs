@@ -1,4 +1,4 @@
-//! Work that takes milliseconds, run apart from the threads that serve timers and connections.
+//! Runs work that takes milliseconds on other threads than those that serve timers and connections.
 
 use std::panic::resume_unwind;
 
@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};
 
-/// Runs `work` on a thread for blocking work and returns its result. A panic of `work` continues in the caller.
+/// Runs `work` on a thread for blocking work and returns its result. A panic in `work` is raised again in the caller.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     spawn_blocking(work).await.map_err(|failed| match failed.try_into_panic() {
         Ok(panic) => resume_unwind(panic),

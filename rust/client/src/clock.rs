@@ -1,4 +1,4 @@
-//! The current time as Kafka represents it.
+//! The current time as a Kafka timestamp.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

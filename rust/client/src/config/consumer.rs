@@ -14,7 +14,8 @@ impl Values {
             _ => GroupProtocol::Classic,
         };
         if protocol == GroupProtocol::Consumer {
-            // The coordinator decides these for all members (KIP-848); setting them has no effect, and is reported.
+            // The coordinator decides these settings for all members (KIP-848). Setting them has no effect, so it is an
+            // error.
             for name in ["partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"] {
                 if self.is_set(name) {
                     return Err(Error::configuration(format!(
@@ -74,8 +75,9 @@ impl Values {
         })
     }
 
-    /// Returns `fetch.max.bytes`, at most 90% of `receive.message.max.bytes`: an answer that is larger than the latter
-    /// breaks its connection, and the next one would, too. The rest is for headers of topics and partitions.
+    /// Returns `fetch.max.bytes`, limited to 90% of `receive.message.max.bytes`. A response larger than
+    /// `receive.message.max.bytes` closes the connection, and so would every repeated response. The other 10% are
+    /// reserved for the headers of topics and partitions.
     fn fetch_max_bytes(&self) -> i32 {
         let received: i32 = self.number("receive.message.max.bytes");
         self.number::<i32>("fetch.max.bytes").min(received - received / 10)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses a duration such as `P1DT2H3M4.5S`; `None` for invalid text, and for years, months and negative durations, as
-/// in Java.
+/// Parses a duration such as `P1DT2H3M4.5S`. As in Java, returns `None` for years, months and negative durations, and
+/// also for invalid text.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let upper = text.to_ascii_uppercase();
     let rest = upper.strip_prefix('P')?;

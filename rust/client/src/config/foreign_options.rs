@@ -1,6 +1,6 @@
-//! Options of other clients that samsarrow does not have: errors name the replacement.
+//! Options that exist in other clients but not in this one. They are reported as errors that name the replacement.
 
-/// Option names and their replacements.
+/// Option names of other clients, with their replacements.
 pub(super) const FOREIGN_OPTIONS: &[(&str, &str)] = &[
     (
         "api.version",

@@ -2,12 +2,12 @@
 
 use crate::error::{Error, Result};
 
-/// First version of Produce that supports batches of magic 2; it supports no other magic.
+/// First version of Produce that supports batches of magic 2. From this version on, no other magic is supported.
 const FIRST_BATCH_VERSION: i16 = 3;
 /// Last version of Produce that supports messages of magic 0 and 1.
 pub(super) const LAST_MESSAGE_VERSION: i16 = 2;
 
-/// Returns the newest magic that a version of Produce supports.
+/// Returns the newest magic that this version of Produce supports.
 pub(crate) fn newest_magic(produce_version: i16) -> i8 {
     match produce_version {
         ..=1 => 0,
@@ -42,7 +42,8 @@ pub(super) fn magic(format: &str, produce_version: Option<i16>) -> Result<i8> {
     }
 }
 
-/// Parses a Kafka version as in Kafka's option of that name, `0.9.0`, `0.10.0-IV1`, `3.9`, or a format, `v1`.
+/// Parses a Kafka version as Kafka's option of that name does (`0.9.0`, `0.10.0-IV1`, `3.9`), or a message format
+/// (`v1`).
 fn parse(text: &str) -> Option<i8> {
     match text {
         "v0" => return Some(0),

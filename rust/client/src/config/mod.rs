@@ -45,21 +45,21 @@ pub use suggest::nearest;
 pub use table::{Kind, OPTIONS, OptionSpec};
 pub use value::OptionValue;
 
-/// Start position for a partition without a valid offset.
+/// Position at which a partition without a valid offset is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetReset {
     /// The first available offset.
     Earliest,
     /// The end of the partition.
     Latest,
-    /// None: the consumer returns an error.
+    /// No position; the consumer returns an error instead.
     None,
-    /// The first record not older than this duration (KIP-1106).
+    /// The first record that is not older than this duration (KIP-1106).
     ByDuration(Duration),
 }
 
 impl OffsetReset {
-    /// The value of `auto.offset.reset`, without the duration.
+    /// Returns the value of `auto.offset.reset`, without the duration.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Earliest => "earliest",
@@ -73,40 +73,40 @@ impl OffsetReset {
 /// Protocol by which a group assigns partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupProtocol {
-    /// The group leader assigns.
+    /// The group leader assigns the partitions.
     Classic,
-    /// The coordinator assigns (KIP-848).
+    /// The coordinator assigns the partitions (KIP-848).
     Consumer,
 }
 
 /// Options of a group member.
 #[derive(Debug, Clone)]
 pub struct GroupOptions {
-    /// Group id; without one the consumer joins no group and commits nothing.
+    /// Group id. Without a group id, the consumer joins no group and commits no offsets.
     pub id: Option<String>,
     /// Instance id of a static member (KIP-345).
     pub instance_id: Option<String>,
-    /// Protocol of the group.
+    /// Protocol by which the group assigns partitions.
     pub protocol: GroupProtocol,
-    /// Server-side assignor, if set.
+    /// Name of the server-side assignor; `None` to let the coordinator choose.
     pub remote_assignor: Option<String>,
-    /// Assignor names, in order of preference.
+    /// Names of the client-side assignors, in order of preference.
     pub assignors: Vec<String>,
     /// Time without a heartbeat after which the coordinator removes a member.
     pub session_timeout: Duration,
     /// Interval between heartbeats.
     pub heartbeat_interval: Duration,
-    /// Maximum time between polls, after which the member leaves the group.
+    /// Maximum time between two polls. After that time the member leaves the group.
     pub max_poll_interval: Duration,
     /// Interval of automatic commits; `None` if disabled.
     pub auto_commit: Option<Duration>,
-    /// True if rows returned by a poll are stored for commit at the next poll.
+    /// True if each poll marks the rows of the previous poll to be committed.
     pub auto_store: bool,
     /// True if topic patterns do not match Kafka's internal topics.
     pub exclude_internal_topics: bool,
 }
 
-/// Visibility of transactional records.
+/// Determines which transactional records a consumer returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsolationLevel {
     /// All records.
@@ -115,12 +115,12 @@ pub enum IsolationLevel {
     ReadCommitted,
 }
 
-/// Behaviour when no known broker is reachable (KIP-899, KIP-1102).
+/// Behaviour when none of the known brokers is reachable (KIP-899, KIP-1102).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
     /// Keep trying the known brokers.
     None,
-    /// Start again from the bootstrap servers.
+    /// Discard the known brokers and connect to the bootstrap servers again.
     Rebootstrap,
 }
 
@@ -129,15 +129,15 @@ pub enum Recovery {
 pub struct CommonOptions {
     /// Bootstrap addresses, `host:port`.
     pub bootstrap_servers: Vec<String>,
-    /// True if the bootstrap addresses are controllers (KIP-919).
+    /// True if the bootstrap addresses are those of controllers (KIP-919).
     pub at_controllers: bool,
-    /// True if each IP address of a bootstrap host counts as a separate server.
+    /// True if each IP address of a bootstrap host is tried as a separate server.
     pub expand_bootstrap_servers: bool,
     /// Client id.
     pub client_id: String,
     /// Timeout of one request.
     pub request_timeout: Duration,
-    /// Timeout of calls without one of their own.
+    /// Timeout of calls that have no timeout of their own.
     pub default_api_timeout: Duration,
     /// Timeout of the first connection attempt.
     pub connection_setup_timeout: Duration,
@@ -157,7 +157,7 @@ pub struct CommonOptions {
     pub metadata_max_age: Duration,
     /// Idle time after which a topic is removed from the metadata.
     pub metadata_max_idle: Duration,
-    /// Behaviour when no known broker is reachable.
+    /// Behaviour when none of the known brokers is reachable.
     pub metadata_recovery: Recovery,
     /// Time without a response after which `metadata_recovery` applies.
     pub metadata_recovery_trigger: Duration,
@@ -173,7 +173,7 @@ pub struct CommonOptions {
     pub assumed_release: Option<Release>,
     /// Kafka release assumed for brokers that do not support ApiVersions.
     pub fallback_release: Option<Release>,
-    /// Recorded metrics and the observer of events.
+    /// Metrics to record, and the observer of events.
     pub metrics: MetricsOptions,
     /// TLS and login.
     pub security: SecurityOptions,
@@ -183,31 +183,31 @@ pub struct CommonOptions {
     pub newest_api_versions: BTreeMap<&'static str, i16>,
 }
 
-/// Strategy to assign records without a partition.
+/// Strategy that chooses the partition of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partitioner {
-    /// Java's hash of the key.
+    /// Hash of the key as in Java's client.
     Murmur2,
     /// Round robin.
     RoundRobin,
-    /// CRC-32 of the key; records without a key share one partition.
+    /// CRC-32 of the key. All records without a key go to one partition.
     Consistent,
-    /// CRC-32 of the key; records without a key are distributed.
+    /// CRC-32 of the key. Records without a key are distributed over all partitions.
     ConsistentRandom,
-    /// FNV-1a of the key; records without a key share one partition.
+    /// FNV-1a hash of the key. All records without a key go to one partition.
     Fnv1a,
-    /// FNV-1a of the key; records without a key are distributed.
+    /// FNV-1a hash of the key. Records without a key are distributed over all partitions.
     Fnv1aRandom,
 }
 
 /// Options of a producer.
 #[derive(Debug, Clone)]
 pub struct ProducerOptions {
-    /// Required acknowledgements; −1 for all in-sync replicas.
+    /// Number of replicas that must acknowledge a batch; −1 for all in-sync replicas.
     pub acks: i16,
     /// True if batches carry sequence numbers.
     pub enable_idempotence: bool,
-    /// True if idempotence is mandatory: brokers that do not support it are an error.
+    /// True if idempotence is required, so that a broker that does not support it causes an error.
     pub require_idempotence: bool,
     /// Transactional id.
     pub transactional_id: Option<String>,
@@ -219,29 +219,29 @@ pub struct ProducerOptions {
     pub linger: Duration,
     /// Maximum number of retries of a batch.
     pub retries: u32,
-    /// Maximum time from `send` to the result.
+    /// Maximum time from `send` until the result of a record is known.
     pub delivery_timeout: Duration,
-    /// Maximum size of a batch of single records, in bytes.
+    /// Maximum size, in bytes, of a batch of records that were sent one by one.
     pub batch_size: usize,
     /// Maximum size of a record and of a request, in bytes.
     pub max_request_size: usize,
     /// Compression of batches.
     pub compression: Codec,
-    /// Compression level; `None` for the codec's default.
+    /// Compression level; `None` for the default level of the codec.
     pub compression_level: Option<i32>,
     /// Newest message format (magic) to write: 0, 1 or 2.
     pub magic: i8,
-    /// Maximum time to wait for buffer memory and metadata.
+    /// Maximum time for which `send` waits for buffer memory or metadata.
     pub max_block: Duration,
-    /// Maximum bytes of records waiting to be sent.
+    /// Maximum size of all records that wait to be sent, in bytes.
     pub buffer_memory: usize,
-    /// Strategy for records without a partition.
+    /// Strategy that chooses the partition of a record.
     pub partitioner: Partitioner,
-    /// True if keys do not determine the partition.
+    /// True if keys are ignored when a partition is chosen.
     pub partitioner_ignore_keys: bool,
-    /// True if partitions with short queues are preferred.
+    /// True if partitions with short queues are chosen more often.
     pub partitioner_adaptive: bool,
-    /// Time after which partitions of brokers that accept nothing are avoided.
+    /// Time for which a broker may accept no batches before its partitions are avoided.
     pub partitioner_patience: Option<Duration>,
 }
 
@@ -252,21 +252,21 @@ pub struct ConsumerOptions {
     pub group: GroupOptions,
     /// Rack of the client, sent to brokers.
     pub client_rack: String,
-    /// Start position without a valid offset.
+    /// Position at which a partition without a valid offset is read.
     pub auto_offset_reset: OffsetReset,
-    /// Visibility of transactional records.
+    /// Determines which transactional records are returned.
     pub isolation_level: IsolationLevel,
-    /// Minimum bytes for which a broker waits before it responds.
+    /// Minimum size of a fetch response, in bytes. The broker waits until it has that much data.
     pub fetch_min_bytes: i32,
-    /// Maximum time for which it waits.
+    /// Maximum time for which the broker waits for `fetch_min_bytes`.
     pub fetch_max_wait: Duration,
-    /// Maximum bytes of a response.
+    /// Maximum size of a fetch response, in bytes.
     pub fetch_max_bytes: i32,
-    /// Maximum bytes per partition in a response.
+    /// Maximum size of the data of one partition in a fetch response, in bytes.
     pub max_partition_fetch_bytes: i32,
-    /// Maximum bytes queued for `poll`.
+    /// Maximum size of the fetched data queued for `poll`, in bytes.
     pub queued_max_bytes: usize,
-    /// Maximum number of rows in a batch.
+    /// Maximum number of rows in an Arrow batch.
     pub max_poll_records: usize,
     /// True if checksums of batches are verified.
     pub check_crcs: bool,
@@ -276,11 +276,11 @@ pub struct ConsumerOptions {
     pub max_decompressed_ratio: usize,
     /// Arrow layout of keys and values.
     pub layout: Layout,
-    /// Columns to decode; not set by users.
+    /// Columns to decode. Set by the client, not by users.
     pub projection: Projection,
-    /// True if the column `headers` is included.
+    /// True if batches have the column `headers`.
     pub include_headers: bool,
-    /// True if the column of leader epochs is included.
+    /// True if batches have the column with leader epochs.
     pub include_leader_epoch: bool,
 }
 
@@ -289,9 +289,9 @@ pub struct ConsumerOptions {
 pub struct Options {
     /// Options shared by all clients.
     pub common: CommonOptions,
-    /// Options of a producer; defaults in other clients.
+    /// Options of a producer; the defaults if the client is not a producer.
     pub producer: ProducerOptions,
-    /// Options of a consumer; defaults in other clients.
+    /// Options of a consumer; the defaults if the client is not a consumer.
     pub consumer: ConsumerOptions,
     effective: Vec<(String, String)>,
     remarks: Vec<String>,
@@ -303,13 +303,13 @@ impl Options {
         &self.effective
     }
 
-    /// Returns remarks on valid but doubtful settings, to be logged as warnings.
+    /// Returns remarks on settings that are valid but probably unintended, to be logged as warnings.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Returns an error text if the API versions set commit offsets to one storage (ZooKeeper or Kafka) and fetch them
-    /// from the other.
+    /// Returns an error text if the API versions set by the user commit offsets to one storage (ZooKeeper or Kafka) but
+    /// fetch them from the other.
     pub fn split_offset_storage(&self) -> Option<String> {
         let configured_version = |key: ApiKey| self.common.api_versions.get(key.name()).copied();
         let (commit, fetch) = (configured_version(ApiKey::OffsetCommit), configured_version(ApiKey::OffsetFetch));

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 impl Options {
-    /// Parses the options of a client of `kind`. Dotted and snake_case names refer to the same option.
+    /// Parses the options of a client of `kind`. The dotted and the snake_case form of a name refer to the same option.
     ///
     /// # Errors
     /// [`Error::Configuration`] for an unknown name (with a suggestion), an invalid value, a name given twice, an
@@ -98,7 +98,7 @@ fn replacement(dotted: &str) -> Option<&'static str> {
     FOREIGN_OPTIONS.iter().find(|(name, _)| *name == dotted).map(|(_, replacement)| *replacement)
 }
 
-/// Returns the part of a name after `config.providers.`. Provider names keep their spelling.
+/// Returns the part of a name after `config.providers.`. The spelling of provider names is preserved.
 fn provider_setting(name_given: &str) -> Option<String> {
     let setting = name_given.strip_prefix("config.providers.").map(str::to_owned);
     setting.or_else(|| name_given.strip_prefix("config_providers_").map(|name| name.replace('_', ".")))

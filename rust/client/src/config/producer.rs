@@ -7,7 +7,7 @@ use super::{Partitioner, ProducerOptions, message_format};
 use crate::error::{Error, Result};
 
 impl Values {
-    /// Builds the options. `produce_version` is the version of Produce, if set.
+    /// Builds the producer options. `produce_version` is the version of Produce, if the user set one.
     pub(super) fn producer(&self, produce_version: Option<i16>) -> Result<ProducerOptions> {
         let acks: i16 = match self.text("acks") {
             "0" => 0,
@@ -103,7 +103,7 @@ impl Values {
         })
     }
 
-    /// Checks options that conflict with `transactional.id`.
+    /// Checks that no option conflicts with `transactional.id`.
     fn check_transactional(&self, acks: i16) -> Result<()> {
         let contradiction = if acks != -1 {
             format!("acks={acks}")

@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use crate::secret::Secret;
 
-/// Returns the value of `key` in a properties file; the last one, if there are several.
+/// Returns the value of `key` in a properties file. If the key occurs several times, the last value counts.
 ///
 /// # Errors
 /// The reason why the file is invalid, without any of its content.
@@ -19,7 +19,7 @@ pub(super) fn lookup(text: &str, key: &str) -> Result<Option<Zeroizing<String>>,
     Ok(result)
 }
 
-/// Returns all names and values of a properties file, in order. Every value may be a secret.
+/// Returns all names and values of a properties file, in order. The values are treated as secrets.
 ///
 /// # Errors
 /// The reason why the file is invalid, without any of its content.
@@ -31,11 +31,11 @@ pub fn properties(text: &str) -> Result<Vec<(String, Secret)>, &'static str> {
     logical_lines(text).into_iter().map(pair).collect()
 }
 
-/// Splits the text into logical lines: without comments and blank lines, and with continued lines joined.
+/// Splits the text into logical lines: removes comments and blank lines, and joins continued lines.
 fn logical_lines(text: &str) -> Vec<Zeroizing<String>> {
     let mut lines = Vec::new();
     let mut open: Option<Zeroizing<String>> = None;
-    // CR LF is one line end, not two.
+    // CR LF counts as one line end, not two.
     let natural_lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
     for natural in natural_lines {
         let trimmed = natural.trim_start_matches([' ', '\t', '\x0c']);
@@ -55,7 +55,7 @@ fn logical_lines(text: &str) -> Vec<Zeroizing<String>> {
     lines
 }
 
-/// Splits a line into key and value, at the first unescaped `=`, `:` or blank.
+/// Splits a line into key and value at the first unescaped `=`, `:` or whitespace character.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line.char_indices().find(|(_, c)| {
@@ -92,7 +92,7 @@ fn unescape(text: &str) -> Result<Zeroizing<String>, &'static str> {
         };
         units.extend_from_slice(c.encode_utf16(&mut buffer));
     }
-    // Characters outside the basic multilingual plane are written as two escapes.
+    // A character outside the basic multilingual plane is written as two escapes, a surrogate pair.
     String::from_utf16(&units).map(Zeroizing::new).map_err(|_| "it has half of a surrogate pair")
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn parses_files_as_java() {
-        // Expected values are those of java.util.Properties in JDK 17.
+        // The expected values were produced by java.util.Properties in JDK 17.
         let file = "# comment = no \\\n! another\n\n a=1\n  b : 2\nc 3\nd\ne=one \\\n    two\nf\\=g\\ h = x\ni=\\u00e4\\t\\q\n\
                     j==k\nl=\\\\\nm=last \r\nn=\\ud83d\\ude00\na=again\no=p\\";
         for (key, expected) in [

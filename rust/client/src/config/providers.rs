@@ -15,13 +15,14 @@ use super::properties;
 use super::value::OptionValue;
 use crate::error::{Error, Result};
 
-/// The option that names providers, and the prefix of the options that configure them.
+/// Name of the option that lists providers. It is also the prefix of the options that configure them.
 pub(super) const NAME: &str = "config.providers";
 
-/// The environment variable that lists the kinds of providers allowed in this process; if unset, all are.
+/// Environment variable that lists the kinds of providers allowed in this process. If it is not set, all kinds are
+/// allowed.
 const ALLOWED: &str = "SAMSARROW_CONFIG_PROVIDERS";
 
-/// Maximum file size: more than any password, key or certificate store as text.
+/// Maximum size of a file: larger than any password, key or certificate store in text form.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +52,9 @@ impl Source {
 #[derive(Debug)]
 struct Provider {
     source: Source,
-    /// Allowed paths of files and directories; `None` for any.
+    /// Paths of files and directories that may be read; `None` for any.
     paths: Option<Vec<PathBuf>>,
-    /// Allowed environment variables; `None` for any.
+    /// Pattern of the environment variables that may be read; `None` for any.
     names: Option<Regex>,
 }
 
@@ -101,7 +102,8 @@ impl Providers {
         Ok(Self(providers))
     }
 
-    /// Resolves the references in the value of `option`; returns the value and true if it had any.
+    /// Resolves the references in the value of `option`. Returns the resolved value, and true if it contained
+    /// references.
     pub(super) fn resolve(&self, option: &str, value: OptionValue) -> Result<(OptionValue, bool)> {
         let OptionValue::Str(text) = &value else { return Ok((value, false)) };
         if self.0.is_empty() {
@@ -109,8 +111,8 @@ impl Providers {
         }
         let (mut resolved, mut rest, mut has_references) = (Zeroizing::new(String::new()), text.as_str(), false);
         while let Some((before, reference, after)) = next_reference(rest) {
-            // As in Java, a reference to an unknown provider is kept literally. It may be part of a password, so no
-            // warning quotes it.
+            // As in Java, a reference to an unknown provider stays in the value as text. No warning quotes the
+            // reference, because it may be part of a password.
             match self.0.get(reference.provider) {
                 Some(provider) => {
                     resolved.push_str(before);
@@ -130,7 +132,7 @@ impl Providers {
     }
 }
 
-/// Returns true if `text` has a reference to a provider of a known kind.
+/// Returns true if `text` contains a reference to a provider of a known kind.
 pub(super) fn looks_like_a_reference(text: &str) -> bool {
     next_reference(text).is_some_and(|(_, reference, _)| {
         Source::ALL.iter().any(|(_, name, _)| *name == reference.provider) && !reference.key.is_empty()
@@ -143,7 +145,8 @@ struct Reference<'a> {
     key: &'a str,
 }
 
-/// Returns the text before the first `${provider:path:key}` or `${provider:key}`, the reference, and the text after it.
+/// Finds the first `${provider:path:key}` or `${provider:key}`. Returns the text before it, the reference, and the text
+/// after it.
 fn next_reference(text: &str) -> Option<(&str, Reference<'_>, &str)> {
     let mut searched = 0;
     loop {
@@ -195,7 +198,7 @@ impl Provider {
                 }
                 let path = self.checked_path(path).map_err(error)?.join(key);
                 let mut text = read(&path).map_err(|why| error(format!("cannot read {}: {why}", path.display())))?;
-                // The line end that editors and `echo` append is not part of the value.
+                // Editors and `echo` append a line end, which is not part of the value.
                 let kept =
                     text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
                 let length = kept.len();
@@ -205,7 +208,8 @@ impl Provider {
         }
     }
 
-    /// Returns the normalized path, if it is allowed: `..` cannot leave the allowed paths.
+    /// Returns the normalized path if it is allowed. Because `..` is resolved first, it cannot lead out of the allowed
+    /// paths.
     fn checked_path(&self, path: &str) -> std::result::Result<PathBuf, String> {
         if path.is_empty() {
             return Err("needs a path: write ${provider:/path:key}".into());
@@ -275,7 +279,7 @@ fn allowed_names(name: &str, text: &str) -> Result<Regex> {
     })
 }
 
-/// Returns the path without `.` and `..`.
+/// Resolves `.` and `..` in a path.
 fn normalize(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for component in path.components() {
@@ -289,7 +293,7 @@ fn normalize(path: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> std::result::Result<Zeroizing<String>, String> {
-    // Reading a pipe would block.
+    // Only regular files are read, because reading a pipe would block.
     if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("it is not a regular file".into());
     }

@@ -1,4 +1,4 @@
-//! Resolution of references to environment variables, files and directories, and its errors.
+//! Tests that references to environment variables, files and directories are resolved, and that errors are clear.
 
 use super::*;
 

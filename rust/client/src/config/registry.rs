@@ -1,4 +1,4 @@
-//! Options of a schema registry client: its own, and the TLS options of all clients.
+//! Options of a schema registry client: the registry's own options, and the TLS options of all clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::secret::Secret;
 
 const MAX: i64 = i32::MAX as i64;
 
-/// The registry's own options, with Confluent's names if these exist.
+/// The registry's own options. They have the names of Confluent's client where it has the same option.
 const REGISTRY_OPTIONS: &[(&str, Kind, &str)] = &[
     ("basic.auth.user.info", Kind::Secret, ""),
     ("bearer.auth.token", Kind::Secret, ""),
@@ -25,7 +25,7 @@ const REGISTRY_OPTIONS: &[(&str, Kind, &str)] = &[
     ("missing.id.cache.ttl.sec", Kind::Seconds(0, MAX), "60"),
 ];
 
-/// Login at the registry.
+/// Credentials for the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryLogin {
     /// No login.
@@ -39,32 +39,32 @@ pub enum RegistryLogin {
 /// Validated options.
 #[derive(Debug, Clone)]
 pub struct RegistryOptions {
-    /// URLs of one registry.
+    /// URLs of a single registry.
     pub urls: Vec<String>,
-    /// Prefix of all subjects, `:.name:`; empty for the default context.
+    /// Prefix of all subjects in the registry context, such as `:.name:`; empty for the default context.
     pub context: String,
-    /// Login at the registry.
+    /// Credentials for the registry.
     pub login: RegistryLogin,
-    /// Maximum number of attempts after the first.
+    /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
     /// Maximum delay before the first retry.
     pub retry_wait: Duration,
     /// Maximum delay before any retry.
     pub retry_wait_max: Duration,
-    /// Timeout of a connection.
+    /// Timeout for connecting to the registry.
     pub connect_timeout: Duration,
-    /// Timeout of a response.
+    /// Timeout for the registry's response.
     pub read_timeout: Duration,
-    /// Delay before a missing schema is requested again.
+    /// Delay before a schema that was not found is requested again.
     pub missing_wait: Duration,
-    /// Time for which a missing schema is cached as missing.
+    /// Time for which the cache remembers that a schema was not found.
     pub missing_kept: Duration,
     /// TLS settings for `https:` URLs.
     pub tls: TlsOptions,
 }
 
 impl RegistryOptions {
-    /// Parses the options. Dotted and snake_case names refer to the same option.
+    /// Parses the options. The dotted and the snake_case form of a name refer to the same option.
     ///
     /// # Errors
     /// [`Error::Configuration`] for an unknown name, an invalid value, or a name given twice.
@@ -136,7 +136,7 @@ impl RegistryOptions {
     }
 }
 
-/// Returns the prefix of subjects in a context, `:.name:`, as in Confluent's registry.
+/// Returns the prefix of all subjects in a context, `:.name:`, in the syntax of Confluent's registry.
 fn subject_prefix(context: Option<String>) -> Result<String> {
     let Some(context) = context else { return Ok(String::new()) };
     let name = context.trim_matches(':').trim_start_matches('.');

@@ -1,4 +1,4 @@
-//! TLS and login options, built from option values without reading files or connecting.
+//! Creates the TLS and login options from option values, without reading files or connecting.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Typed options of TLS and logins.
+//! Typed options for TLS and logins.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,10 +20,10 @@ pub enum Protocol {
     SaslSsl,
 }
 
-/// Declared type of a store.
+/// Type of a store, as declared by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreType {
-    /// JKS; PKCS12 is accepted too.
+    /// JKS. A PKCS12 store is accepted as well.
     Jks,
     /// PKCS12.
     Pkcs12,
@@ -60,7 +60,7 @@ impl Mechanism {
 /// Options with the prefix `ssl.`.
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
-    /// A store, a directory of PEM files, or `probe`.
+    /// Path of a truststore, path of a directory with PEM files, or `probe` for the system's trust store.
     pub truststore_location: Option<String>,
     /// PEM text.
     pub truststore_certificates: Option<String>,
@@ -68,7 +68,7 @@ pub struct TlsOptions {
     pub truststore_password: Option<Secret>,
     /// Type of the truststore.
     pub truststore_type: Option<StoreType>,
-    /// A store with key and certificates.
+    /// Path of a store with the client's private key and certificates.
     pub keystore_location: Option<PathBuf>,
     /// PEM text.
     pub keystore_certificate_chain: Option<String>,
@@ -82,15 +82,15 @@ pub struct TlsOptions {
     pub certificate_location: Option<PathBuf>,
     /// A PEM file.
     pub key_location: Option<PathBuf>,
-    /// Password of the private key.
+    /// Password of the private key, if it is encrypted.
     pub key_password: Option<Secret>,
-    /// True if a certificate must match the host name.
+    /// True if a broker's certificate must match its host name.
     pub check_hostname: bool,
-    /// True if certificates are verified.
+    /// True if brokers' certificates are verified.
     pub verify: bool,
-    /// Names as configured: `TLSv1.2`, `TLSv1.3`.
+    /// TLS versions by their names in the option: `TLSv1.2`, `TLSv1.3`.
     pub enabled_protocols: Vec<String>,
-    /// IANA or OpenSSL names.
+    /// Cipher suites by their IANA or OpenSSL names.
     pub cipher_suites: Vec<String>,
     /// Names as configured.
     pub curves: Vec<String>,
@@ -98,16 +98,16 @@ pub struct TlsOptions {
     pub crl_location: Option<PathBuf>,
 }
 
-/// Renewal of credentials before they expire.
+/// Settings for renewing tokens or tickets before they expire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefreshOptions {
-    /// Fraction of the lifetime after which they are renewed.
+    /// Fraction of their lifetime after which credentials are renewed.
     pub window_factor: f64,
-    /// Random part added to that fraction.
+    /// Maximum random addition to that fraction.
     pub window_jitter: f64,
     /// Minimum time between renewals.
     pub min_period: Duration,
-    /// Minimum time before expiry.
+    /// Minimum time between a renewal and the expiry of the credentials.
     pub buffer: Duration,
 }
 
@@ -116,11 +116,11 @@ pub struct RefreshOptions {
 pub struct KerberosOptions {
     /// Service name in the brokers' principals.
     pub service_name: String,
-    /// Host name in the brokers' principals, if it differs from the address.
+    /// Host name in the brokers' principals, if it differs from the host of the address.
     pub domain_name: Option<String>,
     /// Principal of the client.
     pub principal: Option<String>,
-    /// Keytab with the client's keys.
+    /// Path of a keytab with the client's keys.
     pub keytab: Option<PathBuf>,
     /// Renewal of tickets.
     pub refresh: RefreshOptions,
@@ -139,7 +139,7 @@ pub struct OAuthOptions {
     pub extensions: Vec<(String, String)>,
     pub config: Option<Secret>,
     pub unsecured: bool,
-    /// Options of Java's login module for unsecured tokens, without the prefix `unsecuredLogin`: `StringClaim_sub`.
+    /// Options of Java's login module for unsecured tokens, without their prefix `unsecuredLogin`: `StringClaim_sub`.
     pub unsecured_login: Vec<(String, String)>,
     pub header_urlencode: bool,
     pub scope_claim_name: String,
@@ -158,9 +158,9 @@ pub struct OAuthOptions {
     pub assertion_jti: bool,
     pub https_ca_location: Option<String>,
     pub https_ca_pem: Option<String>,
-    /// TLS settings for HTTPS, also used if brokers are connected to without TLS.
+    /// TLS settings for HTTPS. They apply even if the connections to brokers do not use TLS.
     pub tls: TlsOptions,
-    /// Token source implemented by the application.
+    /// Token source that the application implements.
     pub provider: Option<Provider>,
     pub provider_name: Option<String>,
 }
@@ -168,19 +168,19 @@ pub struct OAuthOptions {
 /// Options with the prefix `sasl.`.
 #[derive(Debug, Clone)]
 pub struct SaslOptions {
-    /// The mechanism; no other one is tried.
+    /// The only mechanism that the client uses.
     pub mechanism: Mechanism,
     /// User name for PLAIN and SCRAM.
     pub username: Option<String>,
     /// Password for PLAIN and SCRAM.
     pub password: Option<Secret>,
-    /// True if these are the id and HMAC of a delegation token (KIP-48).
+    /// True if user name and password are the id and HMAC of a delegation token (KIP-48).
     pub delegation_token: bool,
-    /// `sasl.jaas.config`, Java's form of login settings.
+    /// `sasl.jaas.config`: login settings in Java's form.
     pub jaas: Option<Secret>,
-    /// Java's callback handler class for logins.
+    /// Class name of the callback handler that Java's client would use for logins.
     pub login_callback_handler: Option<String>,
-    /// Java's callback handler class for clients.
+    /// Class name of the callback handler that Java's client would use for SASL exchanges.
     pub client_callback_handler: Option<String>,
     /// Options of GSSAPI.
     pub kerberos: KerberosOptions,
@@ -188,27 +188,27 @@ pub struct SaslOptions {
     pub oauth: OAuthOptions,
     /// Options of AWS_MSK_IAM, by their names in Java's login module.
     pub aws: Vec<(String, Secret)>,
-    /// AWS credential source implemented by the application.
+    /// Source of AWS credentials that the application implements.
     pub aws_provider: Option<AwsProvider>,
     /// Renewal of tokens.
     pub refresh: RefreshOptions,
-    /// Timeout of connections to a token issuer.
+    /// Timeout for connecting to a token issuer.
     pub connect_timeout: Duration,
-    /// Timeout of a token issuer's response.
+    /// Timeout for a response of a token issuer.
     pub read_timeout: Duration,
-    /// Initial delay before a retry at a token issuer.
+    /// Initial delay before a request to a token issuer is retried.
     pub retry_backoff: Duration,
-    /// Maximum delay before a retry at a token issuer.
+    /// Maximum delay before a request to a token issuer is retried.
     pub retry_backoff_max: Duration,
 }
 
-/// Options of TLS and logins.
+/// Options for TLS and logins.
 #[derive(Debug, Clone, Default)]
 pub struct SecurityOptions {
     /// Security protocol.
     pub protocol: Protocol,
-    /// TLS options, if TLS is used.
+    /// TLS options; `None` if brokers are connected to without TLS.
     pub tls: Option<TlsOptions>,
-    /// Login options, if a login is used.
+    /// Login options; `None` if the client does not log in.
     pub sasl: Option<SaslOptions>,
 }

@@ -1,12 +1,13 @@
 //! Suggestions for misspelled names.
 
-/// Returns the name with the smallest edit distance to `input`, if it is close or starts with `input`. Ignores case.
+/// Returns the name with the smallest edit distance to `input`, ignoring case, if the name is close to `input` or
+/// starts with it.
 pub fn nearest<'a>(input: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let input = input.to_lowercase();
     let length = input.chars().count();
     let edits_if_close = |name: &&str| {
         let edits = distance(&name.to_lowercase(), &input);
-        // Close means at most one edit per three characters.
+        // A name is close if it needs at most one edit per three characters.
         (edits * 3 <= length || length > 2 && name.to_lowercase().starts_with(&input)).then_some(edits)
     };
     let edits = names.filter_map(|name| Some((edits_if_close(&name)?, name)));

@@ -1,11 +1,11 @@
-//! Conflicts between options, and options without effect.
+//! Detects options that conflict, and options that have no effect.
 
 use super::providers;
 use super::table::OPTIONS;
 use super::values::Values;
 use crate::error::{Error, Result};
 
-/// Pairs of options that set the same value.
+/// Pairs of options that exclude each other, because both set the same thing.
 const EXCLUSIVE: &[(&str, &str)] = &[
     ("bootstrap.servers", "bootstrap.controllers"),
     ("ssl.truststore.location", "ssl.truststore.certificates"),
@@ -25,7 +25,7 @@ const EXCLUSIVE: &[(&str, &str)] = &[
 impl Values {
     /// # Errors
     pub(super) fn check_agreement(&self) -> Result<()> {
-        // An empty text is a value of this option: it disables the host name check.
+        // For this option an empty text is a value, which disables the host name check.
         let has_value = |name: &str| match name {
             "ssl.endpoint.identification.algorithm" => self.is_set(name),
             _ => self.is_set(name) && !self.text(name).is_empty(),
@@ -40,13 +40,13 @@ impl Values {
         }
     }
 
-    /// Returns remarks on valid but doubtful settings.
+    /// Returns remarks on settings that are valid but probably unintended.
     pub(super) fn remarks(&self) -> Vec<String> {
         let protocol = self.text("security.protocol");
         let (tls, sasl) = (protocol.ends_with("SSL"), protocol.starts_with("SASL"));
         let is_sasl = |name: &str| ["sasl.", "enable.sasl.", "https.ca."].iter().any(|start| name.starts_with(start));
         let is_tls = |name: &str| ["ssl.", "enable.ssl."].iter().any(|start| name.starts_with(start));
-        // The truststore also applies to connections to token issuers.
+        // The truststore is also used for connections to token issuers.
         let is_used_for_tokens = |name: &str| sasl && name.starts_with("ssl.truststore.");
         let set_options = |matches: &dyn Fn(&str) -> bool| -> Vec<&str> {
             let rows = OPTIONS.iter().filter(|spec| matches(spec.name) && !self.text(spec.name).is_empty());

@@ -1,8 +1,8 @@
-//! Option values as given by the user, and their conversion by type.
+//! Option values as passed by the user, and their conversion to the type of the option.
 
 use super::table::Kind;
 
-/// An option value as given by the user.
+/// An option value as passed by the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// Text.
@@ -13,9 +13,9 @@ pub enum OptionValue {
     Float(f64),
     /// A boolean.
     Bool(bool),
-    /// A length of time, in microseconds.
+    /// A duration in microseconds.
     Micros(i64),
-    /// The option's default, as if it were left out.
+    /// The default of the option, as if the user had not set it.
     Default,
 }
 
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Returns the value in its canonical text form, or `None` if it is not of this type.
+    /// Returns the value in its canonical text form, or `None` if it does not have this type.
     pub(super) fn accept(self, value: &OptionValue) -> Option<String> {
         match (self, value) {
             (Kind::Text | Kind::List | Kind::Path | Kind::Secret, OptionValue::Str(text)) => Some(text.clone()),
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-/// Returns a length as a number of units; None if a part of one is left.
+/// Converts a duration to whole units; `None` if it is not a multiple of the unit.
 fn whole(length: i64, unit: i64) -> Option<i64> {
     (length % unit == 0).then_some(length / unit)
 }

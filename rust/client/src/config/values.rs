@@ -19,9 +19,9 @@ pub(super) struct Values {
 
 /// An option set by the user.
 pub(super) struct Setting {
-    /// Its name as spelled by the user.
+    /// Name of the option as spelled by the user.
     pub(super) spelling: String,
-    /// True if the value was resolved, fully or partly, by a config provider.
+    /// True if a config provider supplied the value or a part of it.
     pub(super) from_provider: bool,
 }
 
@@ -37,12 +37,12 @@ impl Values {
         self.set.contains_key(name)
     }
 
-    /// Returns the name as spelled by the user.
+    /// Returns the name of the option as spelled by the user.
     pub(super) fn spelling<'a>(&'a self, name: &'a str) -> &'a str {
         self.set.get(name).map_or(name, |setting| &setting.spelling)
     }
 
-    /// Masks values of config providers in an error.
+    /// Masks values from config providers in the text of an error.
     pub(super) fn redact_provider_values(&self, error: Error) -> Error {
         let Error::Configuration(mut text) = error else { return error };
         for spec in OPTIONS.iter().filter(|spec| matches!(spec.kind, Kind::Text | Kind::List | Kind::Path)) {
@@ -58,7 +58,7 @@ impl Values {
         Error::Configuration(text)
     }
 
-    /// Returns the value set, or the default.
+    /// Returns the value set by the user, otherwise the default.
     pub(super) fn text(&self, name: &str) -> &str {
         let default = || OPTIONS.iter().find(|spec| spec.name == name).map_or("", |spec| spec.default);
         self.texts.get(name).map_or_else(default, String::as_str)

@@ -1,4 +1,4 @@
-//! AWS credentials for AWS_MSK_IAM, and their sources.
+//! AWS credentials for AWS_MSK_IAM, and the sources that supply them.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub struct AwsCredentials {
     pub token: Option<Secret>,
 }
 
-/// Source of AWS credentials other than the environment.
+/// Source of AWS credentials that the application implements.
 pub trait AwsCredentialSource: Debug + Send + Sync {
     /// Returns currently valid credentials. Errors must not contain secrets.
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<AwsCredentials>> + Send + '_>>;

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// Returns the claims of a token without verifying its signature; `None` if it is not a JWT. Brokers verify signatures:
-/// a client only needs the expiry.
+/// Returns the claims of a token without verifying its signature, or `None` if the token is not a JWT. Only brokers
+/// verify signatures; the client needs only the expiry.
 pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
@@ -15,7 +15,7 @@ pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&claims).ok()
 }
 
-/// Returns the time in a claim (RFC 7519 NumericDate, fractions allowed).
+/// Returns the time in a claim (a NumericDate of RFC 7519, which may be fractional).
 pub(crate) fn claim_time(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
     from_unix_seconds(claims.get(name)?.as_f64()?)
 }
@@ -25,7 +25,7 @@ pub(crate) fn from_unix_seconds(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// Returns the seconds since 1970.
+/// Returns the seconds from 1970 to this time.
 pub(crate) fn seconds_of(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! Tokens for OAUTHBEARER, and their sources.
+//! Tokens for OAUTHBEARER, and the sources that supply them.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -9,9 +9,10 @@ use super::jwt;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Maximum length of a token: brokers accept 512 KiB before a login has succeeded, which must include the extensions.
+/// Maximum length of a token. Brokers accept requests of up to 512 KiB before a login has succeeded, and the request
+/// also contains the extensions.
 const MAX_LENGTH: usize = 480 << 10;
-/// Maximum expiry, in the year 5138: a larger number is in milliseconds.
+/// Maximum expiry in seconds, in the year 5138. Larger numbers are probably milliseconds.
 const MAX_UNIX_SECONDS: f64 = 1e11;
 
 /// A token as supplied by its source.
@@ -22,7 +23,7 @@ pub struct Token {
     pub(crate) extensions: Vec<(String, String)>,
 }
 
-/// Future of a token request.
+/// Future of a token that a source fetches.
 pub type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Token>> + Send + 'a>>;
 
 /// Source of tokens.
@@ -44,8 +45,8 @@ pub trait TokenSource: Debug + Send + Sync {
 pub struct Provider(pub Arc<dyn TokenSource>);
 
 impl Token {
-    /// Creates a token that expires as its `exp` claim says, else at `expires`. One without a known expiry is used for
-    /// a single login.
+    /// Creates a token that expires at the time in its `exp` claim or, without that claim, at `expires`. A token
+    /// without a known expiry is used for a single login.
     ///
     /// # Errors
     /// The reason why the text is not a valid token; it does not contain the token.
@@ -58,7 +59,8 @@ impl Token {
         if text.len() > MAX_LENGTH {
             return Err(format!("the token has {} bytes; brokers take no more than {MAX_LENGTH}", text.len()));
         }
-        // RFC 6750: b64token. Other characters could end the token's part of the message and begin another part.
+        // RFC 6750 allows only these characters (b64token). Other characters could end the token within the SASL
+        // message and begin another field.
         if let Some(wrong) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._~+/=".contains(*c))) {
             return Err(format!("the token has the character {wrong:?}, which tokens cannot have"));
         }
@@ -66,7 +68,8 @@ impl Token {
         Ok(Self { expires: own_expiry.or(expires), value, extensions: Vec::new() })
     }
 
-    /// Creates a token that expires at `until`, in seconds since 1970, else as its `exp` claim says.
+    /// Creates a token that expires at `until`, in seconds since 1970, or, without `until`, at the time in its `exp`
+    /// claim.
     ///
     /// # Errors
     /// As for [`Self::new`], and for a time that is out of range.
@@ -84,7 +87,7 @@ impl Token {
         Ok(Self { expires: Some(expires), ..token })
     }
 
-    /// Adds extensions, which replace those of the same names.
+    /// Adds extensions to the token. An extension replaces an existing one of the same name.
     ///
     /// # Errors
     /// A name or value that is not allowed.
@@ -110,7 +113,7 @@ impl Token {
     }
 }
 
-/// Checks an extension by RFC 7628, section 3.1, as Kafka's brokers do.
+/// Checks that RFC 7628, section 3.1, allows the name and value of an extension, as Kafka's brokers do.
 pub(crate) fn check_extension(name: &str, value: &str) -> std::result::Result<(), String> {
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphabetic()) {
         return Err(format!("the name of extension {name:?} must be letters"));

@@ -1,4 +1,4 @@
-//! `sasl.jaas.config`: Java's form of credentials, one entry of a JAAS configuration.
+//! `sasl.jaas.config`: credentials in Java's form, as a single entry of a JAAS configuration.
 //!
 //! The entry is parsed as in Java and converted to this client's options. No class is ever loaded: login modules are
 //! known by name, others are errors (CVE-2023-25194). No error quotes the entry, which may be part of a password.
@@ -55,7 +55,7 @@ impl Module {
         }
     }
 
-    /// Returns the mechanisms that the module belongs to.
+    /// Returns the mechanisms for which Java uses this login module.
     fn mechanisms(self) -> &'static [Mechanism] {
         match self {
             Self::Plain => &[Mechanism::Plain],
@@ -66,7 +66,7 @@ impl Module {
         }
     }
 
-    /// Returns the module's options; a trailing `*` matches any suffix.
+    /// Returns the names of the module's options. A trailing `*` matches any suffix.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &["username", "password"],
@@ -173,7 +173,8 @@ impl Entry {
         Ok(Self { module, options })
     }
 
-    /// Merges the entry into the options that it corresponds to; `is_set` returns true for options set by the user.
+    /// Merges the entry into the corresponding options of this client. `is_set` returns true for an option that the
+    /// user set.
     ///
     /// # Errors
     /// [`Error::Configuration`] if the entry belongs to another mechanism, sets an option that is set already, or if
@@ -245,7 +246,7 @@ impl Entry {
                 "isInitiator" if !flag(&key, &value)? => {
                     return Err(jaas_error("isInitiator=false is for brokers"));
                 }
-                // Ticket handling and terminal prompts of Java, without effect here.
+                // These options control tickets and terminal prompts in Java. They have no effect here.
                 "storeKey" | "doNotPrompt" | "renewTGT" | "refreshKrb5Config" | "isInitiator" | "debug" => {
                     flag(&key, &value)?;
                 }
@@ -271,8 +272,8 @@ impl Entry {
 }
 
 impl KerberosOptions {
-    /// Checks for settings that Java's module requires: it reads keys only with useKeyTab, and prompts for a password
-    /// if it has no other credentials.
+    /// Checks the settings that Java's module requires: it reads a keytab only with useKeyTab, and without other
+    /// credentials it prompts for a password, which this client cannot do.
     fn check(&self, use_keytab: bool, use_cache: bool, keytab_by_option: bool) -> Result<()> {
         if use_keytab && self.keytab.is_none() {
             return Err(jaas_error("useKeyTab=true needs keyTab"));
@@ -290,7 +291,7 @@ impl KerberosOptions {
 fn module(class: &str) -> Result<Module> {
     let known = "this client supports Kafka's Plain-, Scram- and OAuthBearerLoginModule, Krb5LoginModule and AWS MSK's \
                  IAMLoginModule, under their full names, and loads nothing";
-    // Only text that looks like a class name is quoted.
+    // The error quotes the text only if it looks like a class name, because other text may be part of a password.
     let is_class = class.ends_with("LoginModule")
         && class.contains('.')
         && class.chars().all(|char| char.is_ascii_alphanumeric() || "._$".contains(char));

@@ -1,4 +1,4 @@
-//! Parsing of JAAS entries as in Java.
+//! Tests that JAAS entries are parsed as in Java.
 
 use super::super::{ClientKind, OptionValue, Options};
 use super::*;

@@ -1,4 +1,4 @@
-//! Tokenizer of JAAS entries, as in Java.
+//! Tokenizer of JAAS entries that follows Java's.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -15,7 +15,7 @@ pub(super) enum Token {
     Sign(char),
 }
 
-/// Java's StreamTokenizer, as configured by its JaasConfig.
+/// Equivalent of Java's StreamTokenizer, configured as in Java's JaasConfig.
 pub(super) struct Tokens<'a> {
     chars: Peekable<Chars<'a>>,
 }
@@ -47,7 +47,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns the value after an equals sign.
+    /// Reads the value after an equals sign. Returns `None` if the next token is not a value.
     pub(super) fn value(&mut self) -> Result<Option<Zeroizing<String>>> {
         Ok(match self.next()? {
             Some(Token::Word(text) | Token::Quoted(text)) => Some(text),
@@ -55,7 +55,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Skips a comment. A single slash also starts a comment, up to the end of the line.
+    /// Skips a comment. A single slash also starts a comment, which ends with the line.
     fn comment(&mut self) -> Result<()> {
         if self.chars.next_if_eq(&'*').is_some() {
             let mut before = ' ';
@@ -102,7 +102,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads an octal escape: up to three digits, and three only below 256.
+    /// Reads an octal escape of up to three digits. Three digits are read only if the first one is at most 3, so that
+    /// the number is below 256.
     fn octal(&mut self, first: char) -> char {
         let max_digits = if first <= '3' { 3 } else { 2 };
         let mut code = first.to_digit(8).unwrap_or_default();
