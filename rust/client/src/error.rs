@@ -11,7 +11,7 @@ use samsarrow_wire::error_code::ErrorCode;
 /// Result of a client operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Exception raised by application code, passed through unchanged.
+/// Exception raised by application code. It is passed through unchanged.
 #[derive(Clone)]
 pub struct Foreign(pub Arc<dyn Any + Send + Sync>);
 
@@ -29,25 +29,26 @@ impl PartialEq for Foreign {
 
 impl Eq for Foreign {}
 
-/// Client error. Cheap to clone: one broken connection fails all requests that wait on it.
+/// Client error. It is cheap to clone, because a single broken connection fails all requests that wait for a response
+/// on it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Error response of a broker.
+    /// A broker returned an error code.
     #[error("{context}: {code}")]
     Server {
         /// Error code.
         code: ErrorCode,
-        /// Request and its subject.
+        /// The request and the topic, group or other resource that it concerns.
         context: String,
     },
-    /// Timeout of an operation.
+    /// An operation exceeded its timeout.
     #[error("{what} took longer than {}{}", seconds(*after), cause.as_ref().map(|c| format!(" (last error: {c})")).unwrap_or_default())]
     Timeout {
         /// Operation.
         what: String,
         /// Timeout.
         after: Duration,
-        /// Last error before the timeout.
+        /// Last error that occurred before the timeout.
         cause: Option<Box<Error>>,
     },
     /// The client is closed.
@@ -80,20 +81,20 @@ pub enum Error {
     Tls {
         /// Host and port.
         address: String,
-        /// Reason, and what to configure.
+        /// Reason of the failure, and the option to change.
         reason: String,
     },
-    /// A broker rejects the login, or fails authentication itself.
+    /// A broker rejects the login, or the client cannot authenticate the broker.
     #[error("{address}: {reason}")]
     Authentication {
-        /// Host and port, or the source of the credentials.
+        /// Host and port of the broker, or the source of the credentials.
         address: String,
-        /// Reason, and what to configure.
+        /// Reason of the failure, and the option to change.
         reason: String,
-        /// Exception raised by application code.
+        /// Exception raised by application code that supplies credentials.
         cause: Option<Foreign>,
     },
-    /// Client and broker have no API version in common, or do not support the chosen one.
+    /// Client and broker have no API version in common, or one of them does not support the version set by the user.
     #[error("{0}")]
     UnsupportedVersion(String),
     /// The call is not valid in the client's current state.
@@ -102,7 +103,7 @@ pub enum Error {
     /// A record was rejected because of other records in its batch; the record itself is valid.
     #[error("{0}")]
     RejectedWithOthers(String),
-    /// A record was dropped with its transaction before it was sent.
+    /// A record was dropped before it was sent, because its transaction was aborted.
     #[error("{0}")]
     Aborted(String),
     /// A transaction must be aborted, or its producer must be closed.
@@ -113,17 +114,17 @@ pub enum Error {
         /// Cause.
         cause: Box<Error>,
     },
-    /// A transaction exceeded its timeout, and a later request was rejected.
+    /// A transaction exceeded its timeout, after which the broker rejected another request of the transaction.
     #[error(
         "the transaction was open for {}, longer than transaction.timeout.ms ({}): the coordinator has aborted it ({})",
         seconds(*open), seconds(*timeout), rejected_as(cause)
     )]
     TransactionTimedOut {
-        /// Time since its first request.
+        /// Time since the first request of the transaction.
         open: Duration,
         /// `transaction.timeout.ms`.
         timeout: Duration,
-        /// Response of the broker, which does not contain this reason.
+        /// Error response of the broker, which does not mention the timeout.
         cause: Box<Error>,
     },
     /// Fetched bytes are not valid record batches.
@@ -132,16 +133,16 @@ pub enum Error {
     /// A schema registry cannot be reached, or rejects a request.
     #[error("{url}: {reason}")]
     Registry {
-        /// Url of the registry.
+        /// URL of the registry.
         url: String,
-        /// Reason, and what to do.
+        /// Reason of the failure, and what to do.
         reason: String,
         /// HTTP status of the response.
         status: Option<u16>,
         /// True if the same call may succeed later.
         retriable: bool,
     },
-    /// A schema registry has no such schema, subject or version.
+    /// A schema registry does not have the requested schema, subject or version.
     #[error("{0}")]
     SchemaNotFound(String),
     /// A schema is incompatible with earlier versions of its subject.
@@ -149,10 +150,10 @@ pub enum Error {
     SchemaIncompatible {
         /// Schema and subject.
         text: String,
-        /// Reasons from the registry.
+        /// Reasons of the incompatibility, as reported by the registry.
         reasons: Vec<String>,
     },
-    /// The position is out of range, and no reset policy is configured.
+    /// The position of a partition is out of range, and no reset policy is configured.
     #[error("{0}")]
     OffsetOutOfRange(String),
 }
@@ -161,7 +162,8 @@ fn seconds(time: Duration) -> String {
     format!("{} s", (time.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Returns the request and the name of the code, without its description, which would state another reason.
+/// Returns the request and the name of the error code. The description of the code is left out, because it would state
+/// another reason than the timeout.
 fn rejected_as(error: &Error) -> String {
     match error {
         Error::Server { code, context } => format!("{context}: {} ({})", code.name(), code.code()),
@@ -170,22 +172,22 @@ fn rejected_as(error: &Error) -> String {
 }
 
 impl Error {
-    /// Creates an error response; `context` names the request and its subject.
+    /// Creates the error for a broker's error code. `context` names the request and the resource that it concerns.
     pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
         Self::Server { code, context: context.into() }
     }
 
-    /// Creates a timeout of `what` after `after`.
+    /// Creates the error for an operation `what` that exceeded the timeout `after`.
     pub fn timeout(what: impl Into<String>, after: Duration) -> Self {
         Self::Timeout { what: what.into(), after, cause: None }
     }
 
-    /// Creates a timeout with the last error.
+    /// Creates a timeout error with the last error that occurred before it.
     pub fn timeout_because(what: impl Into<String>, after: Duration, cause: Option<Error>) -> Self {
         Self::Timeout { what: what.into(), after, cause: cause.map(Box::new) }
     }
 
-    /// Returns the earlier error if this one is a timeout: it explains more.
+    /// Returns the earlier error if this error is a timeout, because the earlier error explains more.
     pub(crate) fn prefer_cause(self, earlier: Option<Error>) -> Error {
         match (&self, earlier) {
             (Self::Timeout { .. }, Some(earlier)) => earlier,
@@ -193,12 +195,12 @@ impl Error {
         }
     }
 
-    /// Creates the error that `what` is closed.
+    /// Creates the error for the use of a closed `what`.
     pub fn closed(what: impl Into<String>) -> Self {
         Self::Closed(what.into())
     }
 
-    /// Creates an error of an invalid option or argument.
+    /// Creates the error for an invalid option or argument.
     pub fn configuration(text: impl Into<String>) -> Self {
         Self::Configuration(text.into())
     }
@@ -210,29 +212,29 @@ impl Error {
 
     /// Creates a connection error from an I/O error.
     pub(crate) fn io(address: &str, doing: &str, error: &io::Error) -> Self {
-        // A TLS error is already wrapped as a client error.
+        // An I/O error from a TLS stream already contains the client's own error.
         if let Some(explained) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
             return explained.clone();
         }
         Self::connection(address, format!("{doing}: {error}"))
     }
 
-    /// Creates a protocol error.
+    /// Creates the error for a peer that violates the protocol.
     pub fn protocol(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Protocol { address: address.into(), reason: reason.into() }
     }
 
-    /// Creates an error of a TLS handshake.
+    /// Creates the error for a failed TLS handshake.
     pub fn tls(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Tls { address: address.into(), reason: reason.into() }
     }
 
-    /// Creates an error of a login.
+    /// Creates the error for a failed login.
     pub fn authentication(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Authentication { address: address.into(), reason: reason.into(), cause: None }
     }
 
-    /// Adds the exception of application code to an authentication error.
+    /// Adds to an authentication error the exception of application code that caused it.
     #[must_use]
     pub fn caused_by(self, raised: Foreign) -> Self {
         match self {
@@ -253,12 +255,12 @@ impl Error {
         }
     }
 
-    /// Creates an error of corrupt data.
+    /// Creates the error for corrupt data.
     pub fn corrupt(text: impl Into<String>) -> Self {
         Self::Corrupt(text.into())
     }
 
-    /// Returns the error with `doing` added to its text.
+    /// Returns the error with the operation `doing` added to its text.
     #[must_use]
     pub fn context(self, doing: impl Into<String>) -> Self {
         let doing = doing.into();
@@ -293,7 +295,8 @@ impl Error {
         }
     }
 
-    /// Returns the name of the Python exception class: the protocol's name in camel case for a broker's error.
+    /// Returns the name of the corresponding Python exception class. For a broker's error code, it is the name of the
+    /// code in camel case.
     pub fn name(&self) -> String {
         match self {
             Self::Server { code, .. } => class_name(*code),
@@ -313,7 +316,7 @@ impl Error {
             Self::State(_) => "IllegalStateError".into(),
             Self::RejectedWithOthers(_) => "RejectedWithOthersError".into(),
             Self::Aborted(_) => "TransactionAbortedError".into(),
-            // Not the class of a retriable error.
+            // The class of the cause is not used here, because it is the class of a retriable error.
             Self::Transaction { fatal: false, cause } if cause.retriable() => {
                 class_name(ErrorCode::TRANSACTION_ABORTABLE)
             }
@@ -346,13 +349,13 @@ impl Error {
         }
     }
 
-    /// Returns true if a login or a TLS handshake failed. The next one may succeed, with other credentials or once the
-    /// broker's authentication backend is available.
+    /// Returns true if a login or a TLS handshake failed. The next attempt may succeed, with other credentials or once
+    /// the broker's authentication backend is available again.
     pub(crate) fn of_handshake(&self) -> bool {
         matches!(self, Self::Tls { .. } | Self::Authentication { .. })
     }
 
-    /// Returns true if the error was not returned by a broker: none was reached, or none responded in time.
+    /// Returns true if no broker returned this error, because none was reached or none responded in time.
     pub(crate) fn unanswered(&self) -> bool {
         match self {
             Self::Connection { .. } => true,

@@ -1,4 +1,4 @@
-//! Tests of error names, texts and classification.
+//! Tests of the names, texts and classification of errors.
 
 use super::*;
 

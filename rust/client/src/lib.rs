@@ -21,7 +21,7 @@ mod secret;
 pub mod security;
 pub mod types;
 
-/// Parsers of untrusted login and keystore bytes, exported for rust/fuzz.
+/// Parsers of untrusted bytes from logins and keystores, exported for rust/fuzz.
 #[cfg(feature = "fuzz")]
 pub mod fuzz {
     pub use crate::security::sasl::fuzz::*;

@@ -6,7 +6,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Tracing subscriber that passes each event to `write`: level, target module, and text with fields as `name=value`.
+/// Tracing subscriber that passes each event to `write`: its level, its target module, and a text with the fields as
+/// `name=value`.
 #[derive(Debug)]
 pub struct LogSubscriber<W> {
     max_level: Level,
@@ -14,12 +15,12 @@ pub struct LogSubscriber<W> {
 }
 
 impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> LogSubscriber<W> {
-    /// Creates a subscriber for events of this level and more severe ones.
+    /// Creates a subscriber for events of this level and of more severe levels.
     pub fn new(max_level: Level, write: W) -> LogSubscriber<W> {
         LogSubscriber { max_level, write }
     }
 
-    /// Installs it as the global default. If the process already has a subscriber, that one is stored.
+    /// Installs this subscriber as the global default. Does nothing if the process already has a global subscriber.
     pub fn start(self) {
         let _ = tracing::subscriber::set_global_default(self);
     }
@@ -50,7 +51,7 @@ impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Subscriber for 
     fn exit(&self, _: &Id) {}
 }
 
-/// Message and fields of an event.
+/// Message of an event, and its fields as text.
 #[derive(Default)]
 struct Text {
     message: String,

@@ -9,10 +9,10 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Replacement for a secret in all output.
+    /// Text that replaces a secret in all output.
     pub const MASK: &'static str = "[hidden]";
 
-    /// Returns the secret in plain text.
+    /// Returns the secret as plain text.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Cache of fetched values, of missing values for a limited time, and of pending requests.
+//! Cache of schemas, of not-found results (for a limited time), and of pending requests.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// Maximum number of missing ids in the cache: payloads that are not framed may contain any id.
+/// Maximum number of not-found results in the cache. It is limited because a payload without a registry header yields
+/// an arbitrary id.
 const MAX_MISSING: usize = 10_000;
 
 type Outcome<V> = Option<Result<V>>;
@@ -23,7 +24,7 @@ enum Entry<V> {
     InFlight(watch::Receiver<Outcome<V>>),
 }
 
-/// Cache by key. Clones share it.
+/// Cache of values by key. Clones share their entries.
 #[derive(Debug)]
 pub(super) struct Cache<K, V> {
     entries: Arc<Mutex<HashMap<K, Entry<V>>>>,
@@ -40,13 +41,13 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Returns the value, and fetches it if no request is pending.
+    /// Returns the value of a key from the cache or from a pending request; otherwise fetches it.
     ///
-    /// The request continues if the caller stops waiting, because others may wait for it. A missing value is cached for
-    /// `missing_ttl`; other errors are returned only to the current waiters.
+    /// The request continues if the caller stops waiting, because others may wait for it. A not-found result is cached
+    /// for `missing_ttl`. Other errors are returned to the callers that wait for the request, but are not cached.
     ///
     /// # Errors
-    /// Errors of `fetch`.
+    /// Fails if `fetch` fails.
     pub(super) async fn get<F>(&self, key: K, missing_ttl: Duration, fetch: impl FnOnce() -> F) -> Result<V>
     where
         F: Future<Output = Result<V>> + Send + 'static,
@@ -60,7 +61,7 @@ where
         outcome.unwrap_or_else(|| Err(Error::closed("the schema registry's client")))
     }
 
-    /// Returns the cached value, or the receiver of a pending request.
+    /// Returns the cached value or the receiver of a pending request. Starts a request if there is neither.
     fn get_or_start<F>(
         &self,
         key: K,
@@ -74,7 +75,7 @@ where
         match entries.get(&key) {
             Some(Entry::Known(value)) => return Ok(Ok(value.clone())),
             Some(Entry::Missing(error, until)) if Instant::now() < *until => return Ok(Err(error.clone())),
-            // The receiver of an aborted task is ignored.
+            // A pending request whose task was aborted is ignored.
             Some(Entry::InFlight(pending)) if pending.has_changed().is_ok() => return Err(pending.clone()),
             _ => (),
         }
@@ -103,12 +104,12 @@ where
         Err(pending)
     }
 
-    /// Inserts a value that came with another response.
+    /// Stores a value that another response contained.
     pub(super) fn put(&self, key: K, value: V) {
         lock(&self.entries).insert(key, Entry::Known(value));
     }
 
-    /// Removes missing values, so that they are fetched again.
+    /// Removes the cached not-found results, so that the next lookup sends a request again.
     pub(super) fn forget_missing(&self) {
         lock(&self.entries).retain(|_, entry| !matches!(entry, Entry::Missing(..)));
     }

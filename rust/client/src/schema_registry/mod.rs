@@ -19,19 +19,20 @@ use self::transport::{ErrorResponse, Transport};
 use crate::config::RegistryOptions;
 use crate::error::{Error, Result};
 
-/// Maximum number of lookups of a missing schema: replicas of a registry may be behind each other.
+/// Maximum number of lookups of a schema that is not found. A repeated lookup may succeed, because a replica of the
+/// registry may lag behind the others.
 const MAX_LOOKUPS: u32 = 3;
-/// Maximum number of incompatibility reasons in an error.
+/// Maximum number of reasons in an incompatibility error.
 const MAX_REASONS: usize = 100;
 /// Text used if the registry returns no reason.
 const NO_REASON: &str = "the registry gives no reason";
 
-/// Immutable key of a schema.
+/// Key of a schema. A key always identifies the same schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SchemaKey {
     /// Id, unique within a registry context.
     Id(u64),
-    /// GUID, unique across registries.
+    /// GUID, which is unique across registries.
     Guid([u8; 16]),
 }
 
@@ -57,15 +58,15 @@ struct Inner {
     missing_wait: Duration,
     missing_kept: Duration,
     schemas: Cache<SchemaKey, Arc<RegisteredSchema>>,
-    /// Schemas by subject, version, and whether deleted ones are included.
+    /// Schemas by subject, version, and true if the lookup includes deleted versions.
     versions: Cache<(String, i32, bool), Arc<RegisteredSchema>>,
 }
 
 impl Registry {
-    /// Creates a client, without I/O.
+    /// Creates a client. This does not send any request.
     ///
     /// # Errors
-    /// An invalid address, login or certificate.
+    /// Fails if an address, the login or a certificate is invalid.
     pub fn new(options: &RegistryOptions) -> Result<Self> {
         let inner = Inner {
             transport: Transport::new(options)?,
@@ -83,11 +84,12 @@ impl Registry {
         self.inner.transport.close();
     }
 
-    /// Returns the schema of an id or GUID, with all schemas that it references. Concurrent calls share one request.
+    /// Returns the schema with an id or GUID, together with all schemas that it references. Concurrent calls for a
+    /// schema share one request.
     ///
     /// # Errors
-    /// [`Error::SchemaNotFound`] if the schema does not exist, which is cached; [`Error::Registry`] if the registry
-    /// cannot be reached.
+    /// [`Error::SchemaNotFound`] if the schema does not exist (this result is cached); [`Error::Registry`] if the
+    /// registry cannot be reached.
     pub async fn schema(&self, key: SchemaKey) -> Result<Arc<RegisteredSchema>> {
         let inner = Arc::clone(&self.inner);
         let fetch = || async move {
@@ -103,10 +105,10 @@ impl Registry {
         self.inner.schemas.get(key, self.inner.missing_kept, fetch).await
     }
 
-    /// Returns a version of a subject, by default the latest, with all schemas that it references.
+    /// Returns a version of a subject, by default the latest, together with all schemas that it references.
     ///
     /// # Errors
-    /// As [`Self::schema`], but a missing version is not cached.
+    /// Like [`Self::schema`], except that a not-found result is not cached.
     pub async fn version(&self, subject: &str, version: Option<i32>) -> Result<Arc<RegisteredSchema>> {
         let schema = match version {
             Some(version) => self.inner.by_version(subject, version, false).await?,
@@ -116,10 +118,10 @@ impl Registry {
         };
         let Needed { texts: needed, links } = references::needed(&self.inner, &schema, subject).await?;
         let schema = Arc::new(RegisteredSchema { needed, links, ..(*schema).clone() });
-        // Ids belong to a context: another context uses the same ids for other schemas.
+        // Ids are unique only within a context, so the id of another context must not be cached for this one.
         let is_own = context_of(subject).is_none_or(|context| context == self.inner.context);
         if let Some(id) = schema.id.filter(|_| is_own) {
-            // An id does not determine the subject.
+            // Subject and version are left out, because the same id may be registered under several subjects.
             let bare = RegisteredSchema { subject: None, version: None, ..(*schema).clone() };
             self.inner.schemas.put(SchemaKey::Id(id), Arc::new(bare));
         }
@@ -129,7 +131,7 @@ impl Registry {
     /// Returns the versions of a subject.
     ///
     /// # Errors
-    /// As [`Self::version`].
+    /// Like [`Self::version`].
     pub async fn versions(&self, subject: &str) -> Result<Vec<i32>> {
         let context = format!("versions of subject {subject}");
         let path = format!("/subjects/{}/versions", self.inner.percent_encode(subject));
@@ -138,7 +140,7 @@ impl Registry {
         versions.ok_or_else(|| self.inner.unexpected_response(&context))
     }
 
-    /// Returns the subjects of the context.
+    /// Returns the subjects in the client's context.
     ///
     /// # Errors
     /// [`Error::Registry`] if the registry cannot be reached.
@@ -151,11 +153,11 @@ impl Registry {
         let response = self.inner.get(&path, "subjects").await?;
         let names = response.as_array().and_then(|all| all.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let names = names.ok_or_else(|| self.inner.unexpected_response("subjects"))?;
-        // Apicurio returns subjects of other contexts too.
+        // Apicurio also returns subjects of other contexts.
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(context.as_str())).map(str::to_owned).collect())
     }
 
-    /// Registers a schema; an existing one keeps its id.
+    /// Registers a schema and returns its id. A schema that is already registered keeps its id.
     ///
     /// # Errors
     /// [`Error::SchemaIncompatible`] with the registry's reasons; [`Error::Registry`] if the schema is invalid or the
@@ -175,7 +177,7 @@ impl Registry {
         if error_response.status != StatusCode::CONFLICT {
             return Err(error_response.error(&context));
         }
-        // This response has all reasons in one text; the compatibility check lists them.
+        // The response contains all reasons in a single text, whereas the compatibility check returns them as a list.
         let reasons = match self.check(subject, schema).await {
             Ok(reasons) if reasons.iter().any(|reason| reason != NO_REASON) => reasons,
             _ => vec![error_response.message],
@@ -185,7 +187,7 @@ impl Registry {
         Err(Error::SchemaIncompatible { text, reasons })
     }
 
-    /// Returns the id of a registered schema.
+    /// Returns the id of a schema that is already registered.
     ///
     /// # Errors
     /// [`Error::SchemaNotFound`] if the subject has no such schema; [`Error::Registry`] if the registry cannot be
@@ -210,7 +212,7 @@ impl Registry {
         let path = format!("/compatibility/subjects/{}/versions?verbose=true", inner.percent_encode(subject));
         let response = match inner.transport.send(Method::POST, &path, Some(&schema.body())).await? {
             Ok(response) => response,
-            // The first version of a subject is always compatible.
+            // There is no version to compare with if the subject is new.
             Err(error_response) if error_response.is_missing() => return Ok(Vec::new()),
             Err(error_response) => return Err(error_response.error(&context)),
         };
@@ -251,7 +253,7 @@ impl Inner {
     async fn by_key(self: &Arc<Self>, key: SchemaKey) -> Result<RegisteredSchema> {
         let path = match key {
             SchemaKey::Id(id) if self.context.is_empty() => format!("/schemas/ids/{id}"),
-            // The id belongs to the context.
+            // The id is unique only within the context, so the request names the context.
             SchemaKey::Id(id) => format!("/schemas/ids/{id}?subject={}", percent_encode(&self.context)),
             SchemaKey::Guid(guid) => format!("/schemas/guids/{}", format_uuid(&guid)),
         };
@@ -266,7 +268,8 @@ impl Inner {
         Ok(schema)
     }
 
-    /// Returns a version, fetched once. With `deleted`, includes soft-deleted versions.
+    /// Returns a version of a subject, from the cache after the first lookup. If `deleted` is true, soft-deleted
+    /// versions are found too.
     async fn by_version(self: &Arc<Self>, subject: &str, version: i32, deleted: bool) -> Result<Arc<RegisteredSchema>> {
         let inner = Arc::clone(self);
         let key = (subject.to_owned(), version, deleted);
@@ -298,7 +301,7 @@ impl Inner {
         format!("/subjects/{}/versions/{version}", self.percent_encode(subject))
     }
 
-    /// Encodes a subject as a path segment. A subject that contains a context keeps it.
+    /// Encodes a subject as a path segment. Adds the client's context unless the subject already contains a context.
     fn percent_encode(&self, subject: &str) -> String {
         if subject.starts_with(":.") {
             percent_encode(subject)
@@ -317,7 +320,7 @@ impl Inner {
     }
 }
 
-/// Percent-encodes a path segment.
+/// Percent-encodes a text as a path segment.
 fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Resolution of schema references, including transitive ones.
+//! Fetches the schemas that a schema references, directly or indirectly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ const MAX_REFERENCES: usize = 256;
 
 type Version = (String, i32);
 
-/// Schemas referenced by a schema.
+/// All schemas that a schema references, directly or indirectly.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    /// Texts in dependency order: each after those that it references.
+    /// Schema texts in dependency order: each text comes after the texts that it references.
     pub(super) texts: Vec<String>,
-    /// References between these; the index of the schema itself is the number of texts.
+    /// References between these texts. The schema itself has the index `texts.len()`.
     pub(super) links: Vec<Link>,
 }
 
@@ -28,18 +28,19 @@ struct PendingSchema {
     next: usize,
 }
 
-/// Returns the schemas that `root` references; `subject` is where it is registered, or empty for an id.
+/// Returns the schemas that `root` references. `subject` is the subject under which `root` is registered, or empty if
+/// `root` was looked up by id.
 ///
 /// References to soft-deleted subjects are resolved too: registries still return schemas that use them.
 ///
 /// # Errors
-/// A missing schema, too many schemas, or a reference cycle.
+/// Fails if a referenced schema does not exist, if there are too many, or if they reference each other in a cycle.
 pub(super) async fn needed(inner: &Arc<Inner>, root: &RegisteredSchema, subject: &str) -> Result<Needed> {
     let mut needed = Needed::default();
     if root.references.is_empty() {
         return Ok(needed);
     }
-    // Index of each visited schema, once it is complete.
+    // Index of each visited schema; `None` until all of its references are resolved.
     let mut visited: HashMap<Version, Option<usize>> = HashMap::new();
     let mut open = vec![PendingSchema { version: None, schema: Arc::new(root.clone()), next: 0 }];
     while let Some(top) = open.last_mut() {
@@ -76,7 +77,8 @@ pub(super) async fn needed(inner: &Arc<Inner>, root: &RegisteredSchema, subject:
     Ok(needed)
 }
 
-/// Returns the subject of a reference, which is in the referencing schema's context unless it names one.
+/// Returns the full subject of a reference. Unless the reference names a context, it is in the context of the
+/// referencing schema.
 fn in_context_of(subject: &str, reference: &str) -> String {
     match context_of(subject) {
         Some(context) if !reference.starts_with(":.") => format!("{context}{reference}"),
@@ -84,7 +86,7 @@ fn in_context_of(subject: &str, reference: &str) -> String {
     }
 }
 
-/// Returns the context in a subject, such as `:.staging:`.
+/// Returns the context with which a subject begins, such as `:.staging:`.
 pub(super) fn context_of(subject: &str) -> Option<&str> {
     let end = subject.strip_prefix(":.")?.find(':')? + 3;
     subject.get(..end)

@@ -1,11 +1,11 @@
-//! Schemas as represented by a registry.
+//! Schemas in the form in which a registry represents them.
 
 use serde_json::Value;
 
-/// Reference to another schema.
+/// Reference from a schema to another schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Name of the reference.
+    /// Name by which the schema text refers to the other schema.
     pub name: String,
     /// Subject of the referenced schema.
     pub subject: String,
@@ -13,9 +13,10 @@ pub struct Reference {
     pub version: i32,
 }
 
-/// Resolved reference: index of the referencing schema in `needed`, name, and index of the referenced schema.
+/// Resolved reference: index of the referencing schema in `needed`, name of the reference, and index of the referenced
+/// schema.
 ///
-/// The index of the schema itself is the length of `needed`.
+/// The schema that has these references itself has the index `needed.len()`.
 pub type Link = (usize, String, usize);
 
 /// Registered schema.
@@ -25,25 +26,25 @@ pub struct RegisteredSchema {
     pub text: String,
     /// Schema type: `AVRO`, `JSON` or `PROTOBUF`.
     pub kind: String,
-    /// Id in this registry.
+    /// Id in the registry's context.
     pub id: Option<u64>,
-    /// GUID, if the registry supports it.
+    /// GUID; `None` if the registry does not support GUIDs.
     pub guid: Option<String>,
-    /// Subject, if known: an id does not determine it.
+    /// Subject; `None` if the schema was looked up by id, because an id may belong to several subjects.
     pub subject: Option<String>,
-    /// Version in the subject.
+    /// Version number within the subject.
     pub version: Option<i32>,
     /// Direct references.
     pub references: Vec<Reference>,
     /// Texts of all referenced schemas in dependency order.
     pub needed: Vec<String>,
-    /// References between `needed` and this schema.
+    /// References among `needed` and this schema.
     pub links: Vec<Link>,
-    /// True if it has rules, which Confluent's serializers would apply.
+    /// True if the schema has rules. Confluent's serializers apply these rules.
     pub has_rules: bool,
 }
 
-/// Schema to register or check.
+/// Schema to register or to check for compatibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSchema {
     /// Schema text.
@@ -55,11 +56,12 @@ pub struct NewSchema {
 }
 
 impl NewSchema {
-    /// Returns the request body.
+    /// Returns the body of a request that registers or checks the schema.
     pub(super) fn body(&self) -> Value {
         let mut body = serde_json::Map::new();
         body.insert("schema".to_owned(), self.text.clone().into());
-        // Registries before Confluent Platform 5.5 support only Avro and do not accept this field.
+        // The field is left out for Avro, because registries before Confluent Platform 5.5 support only Avro and reject
+        // the field.
         if self.kind != "AVRO" {
             body.insert("schemaType".to_owned(), self.kind.clone().into());
         }
@@ -76,7 +78,7 @@ impl NewSchema {
 }
 
 impl RegisteredSchema {
-    /// Parses a response, without resolving references; `None` if it is invalid.
+    /// Parses a registry's response without resolving references. Returns `None` if the response is invalid.
     pub(super) fn from_json(response: &Value) -> Option<Self> {
         let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
         let references = match response.get("references") {

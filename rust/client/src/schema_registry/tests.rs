@@ -1,4 +1,4 @@
-//! Unit tests; tests against a registry are in tests/values/test_registry.py.
+//! Unit tests. Tests against a registry are in tests/values/test_registry.py.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Requests to a schema registry, with failover between its urls and retries.
+//! Sends requests to a schema registry, retries them, and tries all URLs of the registry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::security::http::{Client, Endpoint, Proxy, Response, ServerProfile};
 use crate::security::redact::Redactor;
 use crate::security::tls::{Tls, tls_errors};
 
-/// Maximum size of a response.
+/// Maximum size of a response, in bytes.
 const LARGEST: usize = 16 << 20;
 /// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 16;
@@ -41,18 +41,19 @@ static PROFILE: ServerProfile = ServerProfile {
 pub(super) struct ErrorResponse {
     pub(super) url: String,
     pub(super) status: StatusCode,
-    /// Error code, which begins with the HTTP status.
+    /// Error code of the registry, which begins with the HTTP status.
     pub(super) code: i64,
     pub(super) message: String,
 }
 
 impl ErrorResponse {
-    /// Returns true if the schema, subject or version does not exist. An unknown path has code 404.
+    /// Returns true if the schema, subject or version does not exist. These have codes such as 40403, whereas an
+    /// unknown path has the code 404.
     pub(super) fn is_missing(&self) -> bool {
         self.status == StatusCode::NOT_FOUND && self.code != 404
     }
 
-    /// Converts the response to an error.
+    /// Converts the error response to an error of the client.
     pub(super) fn error(self, context: &str) -> Error {
         if self.is_missing() {
             return Error::SchemaNotFound(format!(
@@ -74,7 +75,7 @@ impl ErrorResponse {
 #[derive(Debug)]
 pub(super) struct Transport {
     clients: Vec<Client>,
-    /// Index of the client that responded last.
+    /// Index of the HTTP client whose URL responded last.
     first: AtomicUsize,
     authorization: Option<HeaderValue>,
     redactor: Redactor,
@@ -86,10 +87,10 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// Creates a transport, without I/O.
+    /// Creates a transport. This does not send any request.
     ///
     /// # Errors
-    /// An invalid address, login or certificate.
+    /// Fails if an address, the login or a certificate is invalid.
     pub(super) fn new(options: &RegistryOptions) -> Result<Self> {
         let endpoints = options.urls.iter().map(|url| Endpoint::parse("schema.registry.url", url));
         let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
@@ -122,26 +123,26 @@ impl Transport {
         })
     }
 
-    /// Cancels pending requests; later ones fail.
+    /// Cancels pending requests and makes later requests fail.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }
 
-    /// Returns the url that responded last.
+    /// Returns the URL that responded last.
     pub(super) fn url(&self) -> String {
         let client = self.clients.get(self.first.load(Ordering::Relaxed));
         client.map(|client| client.endpoint.display_url.clone()).unwrap_or_default()
     }
 
-    /// Redacts secrets in a text from the registry.
+    /// Redacts secrets in a text that the registry sent.
     pub(super) fn shown(&self, text: &str) -> String {
         self.redactor.redact(text)
     }
 
-    /// Sends a request; returns the response, or an error response.
+    /// Sends a request and returns the registry's response or error response.
     ///
     /// # Errors
-    /// No url responds as a registry, or the registry rejects the login.
+    /// Fails if none of the URLs responds as a registry, or if the registry rejects the login.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -175,14 +176,14 @@ impl Transport {
             if retries >= self.max_retries {
                 return Err(self.exhausted(error));
             }
-            // Full jitter, so that clients that failed together do not retry together.
+            // The delay is completely random (full jitter), so that clients that failed together do not retry together.
             let bound = self.wait.saturating_mul(1 << retries.min(20)).min(self.wait_max);
             retries += 1;
             sleep(bound.mul_f64(fastrand::f64())).await;
         }
     }
 
-    /// Tries each url once, starting with the one that responded last.
+    /// Tries each URL once, starting with the URL that responded last.
     async fn try_each_url(
         &self,
         method: &Method,
@@ -198,11 +199,11 @@ impl Transport {
                     self.first.store(index, Ordering::Relaxed);
                     return Ok(done);
                 }
-                // The other urls would get the same credentials.
+                // The other URLs are not tried, because they would receive the same credentials.
                 Err(error @ Error::Registry { status: Some(401 | 403), .. }) => return Err(error),
                 Err(error) => {
                     tracing::debug!(%error, "a schema registry's url failed");
-                    // A retriable error takes precedence, so that the request is retried.
+                    // A retriable error replaces other errors, so that the request is retried.
                     failure = failure.filter(Error::retriable).or(Some(error));
                 }
             }
@@ -299,7 +300,7 @@ fn from_connection_error(error: Error) -> Error {
     }
 }
 
-/// Returns the authorization header, and the secrets to redact.
+/// Returns the authorization header and the secrets to redact.
 fn login(login: &RegistryLogin) -> Result<(Option<HeaderValue>, Vec<Secret>)> {
     let (text, mut secrets) = match login {
         RegistryLogin::None => return Ok((None, Vec::new())),
