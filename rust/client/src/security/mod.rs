@@ -12,22 +12,23 @@ use crate::error::Result;
 use crate::security::sasl::{Login, LoginBackoff};
 use crate::security::tls::Tls;
 
-/// Security of a client's connections: one certificate store, one login, one backoff for failed logins.
+/// Security of a client: the TLS configuration and the login of all its connections, and the backoff after failed
+/// logins.
 #[derive(Debug)]
 pub(crate) struct Security {
-    /// TLS, if brokers are connected to over it.
+    /// TLS configuration, if the client connects to brokers over TLS.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// The login, if configured.
+    /// Login, if one is configured.
     pub(crate) login: Option<Login>,
     /// Limits on login attempts.
     pub(crate) login_backoff: LoginBackoff,
 }
 
 impl Security {
-    /// Reads the files that the options name, so that errors surface when the client is created.
+    /// Reads the files named by the options, so that errors are raised when the client is created.
     ///
     /// # Errors
-    /// A store or key cannot be read, or credentials are missing.
+    /// Fails if a store or key cannot be read, or if credentials are missing.
     pub(crate) fn new(options: &SecurityOptions) -> Result<Self> {
         let tls = options.tls.as_ref().map(|tls| Tls::new(tls).map(Arc::new)).transpose()?;
         let login = options.sasl.as_ref().map(|sasl| Login::new(sasl, options)).transpose()?;

@@ -1,24 +1,25 @@
-//! Redaction of secrets in messages from brokers and token issuers, which may echo what they were sent.
+//! Redaction of secrets in texts from brokers and token issuers, because such a text may repeat what the client sent.
 
 use crate::config::SaslOptions;
 use crate::secret::Secret;
 
 /// Maximum length of a redacted text, in characters.
 const MAX_CHARS: usize = 300;
-/// Shorter secrets are masked only as whole words: masks inside of words would reveal the letters of the secret.
+/// Minimum length of a secret that is also masked within words. Shorter secrets are masked only as whole words, because
+/// a mask within a word would reveal the secret.
 const MIN_SUBSTRING: usize = 4;
 
-/// Returns `text` without these secrets and without tokens, in one line, and truncated if it is too long.
+/// Returns `text` as a single line without these secrets and without tokens. Truncates it if it is too long.
 pub fn redact(text: &str, secrets: impl IntoIterator<Item = Secret>) -> String {
     Redactor::from_secrets(secrets).redact(text)
 }
 
-/// Masks a set of secrets in text.
+/// Masks a set of secrets in texts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Redactor(Vec<Secret>);
 
 impl Redactor {
-    /// Creates a redactor for the secrets of these options.
+    /// Creates a redactor for the secrets in these options.
     pub(crate) fn new(options: &SaslOptions) -> Self {
         let oauth = &options.oauth;
         let secrets = [
@@ -35,13 +36,13 @@ impl Redactor {
     /// Creates a redactor for these secrets.
     pub(crate) fn from_secrets(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut secrets: Vec<Secret> = secrets.into_iter().collect();
-        // Longest first: one secret may be part of another.
+        // The longest secret is masked first, because a secret may be part of another secret.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
         secrets.retain(|secret| !secret.reveal().is_empty());
         Self(secrets)
     }
 
-    /// Returns `text` without secrets and tokens, in one line, and truncated if it is too long.
+    /// Returns `text` as a single line without secrets and tokens. Truncates it if it is too long.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = mask_tokens(text);
         for secret in &self.0 {
@@ -53,7 +54,8 @@ impl Redactor {
                 redacted.push('…');
                 break;
             }
-            // Direction marks and similar characters change the order of the text around them.
+            // Such characters, for example direction marks, can change the order in which the text around them is
+            // displayed.
             let is_format_char = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
             if char.is_control() || is_format_char {
                 redacted.extend(char.escape_default());
@@ -81,7 +83,7 @@ fn mask(text: &str, secret: &str) -> String {
     masked + rest
 }
 
-/// Masks JSON web tokens, and the word after `Bearer`.
+/// Masks JSON Web Tokens, and any word after `Bearer`.
 fn mask_tokens(text: &str) -> String {
     let is_token_char = |char: char| char.is_ascii_alphanumeric() || "-_.=~+/".contains(char);
     let mut masked = String::with_capacity(text.len());
@@ -91,7 +93,8 @@ fn mask_tokens(text: &str) -> String {
         let (word, after) = from.split_at(from.find(|char| !is_token_char(char)).unwrap_or(from.len()));
         masked.push_str(before);
         let bearer = masked.trim_end().to_ascii_lowercase().ends_with("bearer") && !before.is_empty();
-        // A token header in base64 begins with `{"`; a token may follow a name, as in `token=eyJ…`.
+        // The header of a token begins with `{"`, which is `eyJ` in base64. A name may precede the token, as in
+        // `token=eyJ…`.
         let start_of_token =
             word.find("eyJ").filter(|start| word.get(*start..).is_some_and(|token| token.contains('.')));
         match start_of_token {

@@ -16,15 +16,16 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
     /// Path with the query.
     pub(crate) path: String,
-    /// URL without the query, for error texts.
+    /// URL without its query, for error texts.
     pub(crate) display_url: String,
 }
 
 impl Endpoint {
-    /// Parses the URL of a server that receives secrets: `https:`, or on this machine.
+    /// Parses the URL of a server that receives secrets. The URL must begin with `https:`, unless it names this
+    /// machine.
     ///
     /// # Errors
-    /// The URL is invalid or not allowed.
+    /// Fails if the URL is invalid or not allowed.
     pub(crate) fn secret(option: &str, url: &str) -> Result<Self> {
         let endpoint = Self::parse(option, url)?;
         if !endpoint.https && !endpoint.is_local() {
@@ -37,10 +38,10 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Parses any URL.
+    /// Parses a URL without restrictions on its scheme and host.
     ///
     /// # Errors
-    /// The URL is invalid.
+    /// Fails if the URL is invalid.
     pub(crate) fn parse(option: &str, url: &str) -> Result<Self> {
         let error = |text: String| Error::configuration(format!("option {option} {text}"));
         let uri: Uri = url.trim().parse().map_err(|e| error(format!("is not a valid URL: {e}")))?;
@@ -73,7 +74,8 @@ impl Endpoint {
     }
 }
 
-/// Returns host, without brackets, and port of an authority; `None` if either is missing.
+/// Returns the host (without brackets) and the port of an authority. Returns `None` if the host is missing or the port
+/// is invalid.
 pub(crate) fn host_and_port(authority: &Authority, default: u16) -> Option<(String, u16)> {
     let host = authority.host();
     let (_, rest) = authority.as_str().rsplit_once(host)?;
@@ -85,7 +87,7 @@ pub(crate) fn host_and_port(authority: &Authority, default: u16) -> Option<(Stri
     (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
-/// Returns true if a host name is this machine, without a DNS lookup.
+/// Returns true if a host name refers to this machine, without a DNS lookup.
 pub(crate) fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

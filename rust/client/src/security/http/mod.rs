@@ -1,4 +1,5 @@
-//! HTTP requests without redirects, with bounded time and size, through the proxy of the environment.
+//! Sends HTTP requests with limits on time and size, through the proxy set in the environment. Redirects are not
+//! followed.
 
 mod endpoint;
 mod proxy;
@@ -36,11 +37,11 @@ pub(crate) struct Response {
     pub(crate) body: Bytes,
 }
 
-/// A two-way stream: TCP, TLS over TCP, or TLS over a proxy's TLS.
+/// A bidirectional stream: TCP, TLS over TCP, or TLS within a proxy's TLS.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Options, limits and errors of a kind of HTTP server.
+/// Option names, limits and error texts for a kind of HTTP server.
 #[derive(Debug)]
 pub(crate) struct ServerProfile {
     /// Option that sets the connect timeout.
@@ -49,13 +50,13 @@ pub(crate) struct ServerProfile {
     pub(crate) read_option: &'static str,
     /// Maximum size of a response body.
     pub(crate) max_body: usize,
-    /// Creates the error for a larger response.
+    /// Creates the error for a response body that exceeds `max_body`.
     pub(crate) too_large: fn(&Endpoint) -> Error,
     /// Describes a failed TLS handshake.
     pub(crate) describe_tls_error: fn(&rustls::Error) -> String,
 }
 
-/// Client of one HTTP server.
+/// Client of a single HTTP server.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) profile: &'static ServerProfile,
@@ -67,10 +68,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Sends a POST request to the endpoint's own path.
+    /// Sends a POST request to the path of the endpoint.
     ///
     /// # Errors
-    /// As for [`Self::request`].
+    /// Like [`Self::request`].
     pub(crate) async fn post(&self, headers: HeaderMap, body: String) -> Result<Response> {
         self.request(Method::POST, &self.endpoint.path, headers, body).await
     }
@@ -78,7 +79,7 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// [`Error::Connection`] if another attempt may succeed, [`Error::Tls`] or [`Error::Authentication`] if not.
+    /// [`Error::Connection`] if another attempt may succeed, otherwise [`Error::Tls`] or [`Error::Authentication`].
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -134,8 +135,8 @@ impl Client {
         }
     }
 
-    /// Returns a TLS error for a certificate that is not trusted, which no retry can change, and a connection error
-    /// otherwise.
+    /// Returns a TLS error if the server's certificate is not trusted, because no retry can change that. Otherwise
+    /// returns a connection error.
     fn tls_error(&self, host: &str, error: &std::io::Error) -> Error {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(inner) => Error::tls(
@@ -170,7 +171,8 @@ impl Client {
             self.read(response).await
         };
         tokio::pin!(response);
-        // The connection is driven by the task that waits for the response: it is dropped together with the wait.
+        // The task that waits for the response also drives the connection, so that the connection is dropped when the
+        // task stops waiting.
         tokio::select! {
             biased;
             response = &mut response => response,
@@ -189,7 +191,7 @@ impl Client {
         {
             return Err(too_large());
         }
-        // The body of a redirect is not needed.
+        // The body of a redirect is not needed, so it is not read.
         if status.is_redirection() {
             return Ok(Response { status, content_type, location, body: Bytes::new() });
         }
@@ -204,7 +206,7 @@ impl Client {
     }
 }
 
-/// Returns the text of a hyper error with its causes, which are more specific.
+/// Returns the text of a hyper error followed by its causes, which are more specific.
 fn with_causes(error: &hyper::Error) -> String {
     let below = std::iter::successors(std::error::Error::source(error), |error| error.source());
     below.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

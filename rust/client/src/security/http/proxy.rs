@@ -1,4 +1,4 @@
-//! The HTTPS proxy set in the environment, as curl and Python's requests read it.
+//! The HTTPS proxy set in the environment, by the rules of curl and of Python's requests.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 use crate::security::redact::Redactor;
 
-/// Maximum size of a proxy's response.
+/// Maximum size of a proxy's response, in bytes.
 const MAX_RESPONSE: usize = 8 << 10;
 
 /// A proxy that opens tunnels with CONNECT.
@@ -25,16 +25,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Returns the proxy for an endpoint, if `environment` sets one.
+    /// Returns the proxy to use for an endpoint, if `environment` sets one.
     ///
     /// # Errors
-    /// The value is not the URL of a supported proxy.
+    /// Fails if the environment variable is not the URL of a supported proxy.
     pub(crate) fn for_endpoint(
         endpoint: &Endpoint,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>> {
         let get = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
-        // Only encrypted connections use a proxy; the others stay on this machine.
+        // Only encrypted connections use a proxy. Unencrypted connections do not leave this machine.
         if !endpoint.https {
             return Ok(None);
         }
@@ -48,7 +48,7 @@ impl Proxy {
     }
 
     fn parse(name: &str, url: &str) -> Result<Self> {
-        // The URL may contain a password: it is not part of any error text.
+        // The URL may contain a password, so no error text contains the URL.
         let error = |text: &str| Error::configuration(format!("environment variable {name} {text}"));
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let uri: Uri = url.parse().map_err(|_| error("is not the URL of a proxy"))?;
@@ -72,10 +72,10 @@ impl Proxy {
         Ok(Self { https, host, port, credentials })
     }
 
-    /// Requests a tunnel to a host.
+    /// Requests a tunnel to a host and port.
     ///
     /// # Errors
-    /// The reason why the proxy does not connect.
+    /// Returns the reason why the proxy does not connect.
     pub(crate) async fn tunnel<S>(&self, stream: &mut S, host: &str, port: u16) -> std::result::Result<(), String>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -91,7 +91,7 @@ impl Proxy {
         stream.write_all(request.as_bytes()).await.map_err(io_error)?;
         stream.flush().await.map_err(io_error)?;
         let mut response = Vec::new();
-        // Read byte by byte: the bytes that follow belong to the host behind the proxy.
+        // The response is read byte by byte, because the bytes after the response come from the host behind the proxy.
         while !response.ends_with(b"\r\n\r\n") {
             if response.len() >= MAX_RESPONSE {
                 return Err(format!("{proxy} sent a response of more than {MAX_RESPONSE} bytes"));
@@ -110,7 +110,8 @@ impl Proxy {
     }
 }
 
-/// Returns true if `NO_PROXY` matches the host: `*`, the host, a parent domain, an address or a network.
+/// Returns true if an entry of `NO_PROXY` matches the host. An entry is `*`, a host, a parent domain, an address or a
+/// network.
 fn is_exempt(list: &str, endpoint: &Endpoint) -> bool {
     let host = endpoint.host.to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();

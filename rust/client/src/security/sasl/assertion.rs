@@ -1,4 +1,4 @@
-//! Assertions: tokens that a client signs itself and exchanges for access tokens (RFC 7523).
+//! Assertions: tokens that the client exchanges for access tokens (RFC 7523).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,9 +24,10 @@ const FILE: &str = "sasl.oauthbearer.assertion.file";
 /// Source of assertions.
 #[derive(Debug, Clone)]
 pub(super) enum Assertions {
-    /// A file that another process signs and renews.
+    /// Assertion in a file that another process writes and renews.
     File(PathBuf),
-    /// Signed here. Key and template are read for every assertion, so that the files may be replaced.
+    /// Assertions signed by this client. Key and template are read again for every assertion, so that the files may be
+    /// replaced.
     Signed(Arc<AssertionSigner>),
 }
 
@@ -49,10 +50,10 @@ pub(super) struct AssertionSigner {
 }
 
 impl Assertions {
-    /// Creates the source set in the options, if any. `audience` is the default of the `aud` claim.
+    /// Creates the source of assertions that the options set, if any. `audience` is the default of the `aud` claim.
     ///
     /// # Errors
-    /// The key or the template cannot be read or used, or a claim is missing.
+    /// Fails if the key or the template cannot be read or used, or if a claim is missing.
     pub(super) fn from_options(oauth: &OAuthOptions, audience: &str) -> Result<Option<Self>> {
         let key = match (&oauth.assertion_private_key_file, &oauth.assertion_private_key_pem) {
             (Some(_), Some(_)) => {
@@ -73,7 +74,7 @@ impl Assertions {
             (None, Some(key)) => {
                 let claim =
                     |value: &Option<String>, default: Option<&str>| value.clone().or(default.map(str::to_owned));
-                // A client that acts for itself uses its own id for both claims (RFC 7523, section 3).
+                // A client that acts for itself uses its own id in the claims `iss` and `sub` (RFC 7523, section 3).
                 let id = oauth.client_id.as_deref();
                 let signer = AssertionSigner {
                     key,
@@ -89,7 +90,7 @@ impl Assertions {
                     not_before: oauth.assertion_not_before,
                     jti: oauth.assertion_jti,
                 };
-                // Errors in key and template surface when the client is created.
+                // Signs an assertion so that errors in key and template are raised when the client is created.
                 signer.sign_assertion(SystemTime::now())?;
                 Ok(Some(Self::Signed(Arc::new(signer))))
             }
@@ -99,7 +100,7 @@ impl Assertions {
     /// Returns a currently valid assertion.
     ///
     /// # Errors
-    /// File, key or template can no longer be read.
+    /// Fails if the assertion file, the key or the template can no longer be read.
     pub(super) async fn obtain(&self, name: &str) -> Result<Secret> {
         match self {
             Self::File(path) => {
@@ -150,8 +151,8 @@ impl AssertionSigner {
         Ok(jwt::signed(&unsigned, &signature).into())
     }
 
-    /// Returns header and claims of the template. Its claims take precedence over those of the options, except `iat`,
-    /// `exp`, `nbf` and `jti`.
+    /// Returns the header and the claims in the template. These claims take precedence over the claims in the options,
+    /// except `iat`, `exp`, `nbf` and `jti`.
     fn template(&self) -> Result<(Map<String, Value>, Map<String, Value>)> {
         let mut template = (Map::new(), Map::new());
         if let Some(path) = &self.template {

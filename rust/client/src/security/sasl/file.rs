@@ -1,4 +1,4 @@
-//! Reading of small external files: tokens, assertions, keys.
+//! Reads small external files: tokens, assertions, keys.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::security::http::percent_decode;
 
-/// Maximum file size: more than any token or key, and enough for a large set of certificates.
+/// Maximum size of a file: larger than any token or key, and enough for a large set of certificates.
 const MAX_SIZE: u64 = 4 << 20;
 
-/// Returns the text of a file of limited size.
+/// Returns the text of a file. Fails if the file exceeds the maximum size.
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let file = std::fs::File::open(path)?;
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(super) async fn read_trimmed(name: &str, path: &Path) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Returns the path of a `file:` URL: `rest` follows the colon.
+/// Returns the path in a `file:` URL. `rest` is the part of the URL after the colon.
 pub(super) fn path_of_url(rest: &str) -> Option<PathBuf> {
     let path = match rest.strip_prefix("//") {
         Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),

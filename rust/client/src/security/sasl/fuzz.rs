@@ -4,23 +4,24 @@ use super::gssapi::check_layer_offer;
 use super::scram::{Challenge, ScramExchange};
 use crate::config::credentials::{Token, jwt};
 
-/// Parses the server-first message of SCRAM sent in response to `nonce`: server nonce, salt and iterations.
+/// Parses a server-first message of SCRAM, sent in response to `nonce`. Returns the server nonce, the salt and the
+/// number of iterations.
 pub fn scram_challenge(message: &str, nonce: &str) -> Option<(String, Vec<u8>, u32)> {
     let challenge = Challenge::parse(message, nonce).ok()?;
     Some((challenge.nonce.to_owned(), challenge.salt, challenge.iterations.get()))
 }
 
-/// Returns true if the server-final message of SCRAM has this signature.
+/// Returns true if a server-final message of SCRAM contains this signature.
 pub fn scram_signature(message: &str, expected: &[u8]) -> bool {
     ScramExchange::verify(message, expected).is_ok()
 }
 
-/// Returns true if a broker's offer of security layers includes "none".
+/// Returns true if the security layers that a broker offers include "none".
 pub fn gssapi_offer(offer: &[u8]) -> bool {
     check_layer_offer(offer).is_ok()
 }
 
-/// Returns whether a text is a valid token, and whether it has claims.
+/// Returns true or false for two properties of a text: being a valid token, and having claims.
 pub fn token(text: &str) -> (bool, bool) {
     (Token::new(text.to_owned(), None).is_ok(), jwt::claims(text).is_some())
 }

@@ -1,4 +1,4 @@
-//! Safe wrapper of the system's Kerberos library, which is loaded when a client is created for GSSAPI.
+//! Safe wrapper of the system's Kerberos library, which is loaded when a client that uses GSSAPI is created.
 //!
 //! The library is not bundled with the wheel: distributions patch and configure it (`krb5.conf`), which a bundled copy
 //! would miss. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
@@ -20,7 +20,7 @@ use libloading::Library;
 type Handle = *mut c_void;
 type Status = u32;
 
-/// An object identifier. Apple's header packs it on Intel.
+/// An object identifier. On Intel, Apple's header declares this struct as packed.
 #[repr(C)]
 #[cfg_attr(all(target_os = "macos", target_arch = "x86_64"), repr(packed(2)))]
 struct Oid {
@@ -49,7 +49,7 @@ struct Buffer {
 impl Buffer {
     const EMPTY: Self = Self { length: 0, value: null_mut() };
 
-    /// Wraps bytes that the library only reads; they must outlive the call.
+    /// Wraps bytes that the library only reads. The bytes must outlive the call.
     fn borrowing(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }
@@ -67,7 +67,7 @@ struct KeyValueSet {
     elements: *const KeyValue,
 }
 
-// RFC 1964 and RFC 2743.
+// Object identifiers of RFC 1964 and RFC 2743.
 static KERBEROS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 static PRINCIPAL: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x01];
 static SERVICE_AT_HOST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x01, 0x04];
@@ -77,13 +77,13 @@ const INDEFINITE: u32 = u32::MAX;
 const MUTUAL: u32 = 2;
 const SEQUENCE: u32 = 8;
 const INTEGRITY: u32 = 32;
-/// Bits of a status that mark an error.
+/// Bits of a status that indicate an error.
 const ERRORS: Status = 0xffff_0000;
 const CONTINUE_NEEDED: Status = 1;
-/// Maximum number of texts per status; more indicate a faulty library.
+/// Maximum number of texts for a status. A library that returns more texts is faulty.
 const MAX_TEXTS: usize = 8;
 
-/// Declares a table of library functions, each loaded under its name.
+/// Declares a table of library functions, each of which is loaded under its name.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         $(#[$doc])*
@@ -132,7 +132,8 @@ functions! {
 }
 
 functions! {
-    /// Extension of MIT, and of Heimdal since version 8: obtains tickets with a keytab into a given cache.
+    /// Extension of MIT Kerberos, and of Heimdal since version 8, that obtains tickets with a keytab and stores them in
+    /// a given cache.
     Stores:
     gss_acquire_cred_from(
         *mut Status, Handle, u32, *const OidSet, c_int, *const KeyValueSet, *mut Handle, *mut Handle, *mut u32
@@ -140,7 +141,7 @@ functions! {
 }
 
 functions! {
-    /// Functions that destroy a ticket cache; releasing credentials does not.
+    /// Functions that destroy a ticket cache. Releasing credentials does not destroy their cache.
     Caches:
     krb5_init_context(*mut Handle) -> i32;
     krb5_free_context(Handle) -> ();
@@ -154,7 +155,7 @@ pub(super) struct Kerberos {
     stores: Option<Stores>,
     caches: Option<Caches>,
     name: String,
-    /// Never unloaded: it may run threads and handlers of its own.
+    /// The library is never unloaded, because it may run its own threads and handlers.
     _library: Library,
 }
 
@@ -174,7 +175,7 @@ pub(super) struct GssError {
 
 impl fmt::Display for GssError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Kerberos error numbers are negative in its headers and manuals.
+        // In Kerberos' headers and manuals these error numbers are negative.
         write!(f, "{} (major {:#x}, minor {})", self.text, self.major, self.minor.cast_signed())
     }
 }
@@ -188,17 +189,17 @@ impl GssError {
         &self.text
     }
 
-    /// Creates an error of this module.
+    /// Creates an error that this module detected.
     fn local(text: impl Into<String>) -> Self {
         Self { major: 0, minor: 0, text: text.into() }
     }
 }
 
 impl Kerberos {
-    /// Returns the library set by `SAMSARROW_GSSAPI`, or the system's; loads it once.
+    /// Returns the library set by `SAMSARROW_GSSAPI`, otherwise the system's library. It is loaded by the first call.
     ///
     /// # Errors
-    /// The reason why it cannot be loaded, and the package to install.
+    /// Returns the reason why the library cannot be loaded, and the package to install.
     pub(super) fn load() -> Result<&'static Self, String> {
         static LOADED: Mutex<Option<&'static Kerberos>> = Mutex::new(None);
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,13 +242,14 @@ impl Kerberos {
         &self.name
     }
 
-    /// Converts the status of a call to a result.
+    /// Returns an error if the status of a call indicates one.
     fn check(&self, major: Status, minor: Status) -> Result<(), GssError> {
         if major & ERRORS == 0 {
             return Ok(());
         }
         let (general, specific) = (self.text(major, 1), self.text(minor, 2));
-        // The mechanism's text is more specific; the general one is the fallback.
+        // The text of the mechanism is more specific than the general text, which is used only if the mechanism has
+        // none.
         let text = match minor {
             0 => general,
             _ if specific.is_empty() => general,
@@ -282,13 +284,13 @@ impl Kerberos {
         self.import(principal, &Oid::new(PRINCIPAL))
     }
 
-    /// Returns the name of a service at a host; the library may look the host up (`dns_canonicalize_hostname`).
+    /// Returns the name of a service on a host. The library may look up the host in DNS (`dns_canonicalize_hostname`).
     pub(super) fn service(&'static self, service: &str, host: &str) -> Result<Name, GssError> {
         self.import(&format!("{service}@{host}"), &Oid::new(SERVICE_AT_HOST))
     }
 
     fn import(&'static self, text: &str, kind: &Oid) -> Result<Name, GssError> {
-        // The library would truncate the name at NUL.
+        // The library would truncate the name at a NUL character.
         if text.contains('\0') {
             return Err(GssError::local("a name must not contain a NUL character"));
         }
@@ -313,7 +315,7 @@ const DEFAULT_LIBRARY: Option<&str> = None;
 const INSTALL_HINT: &str = "install the package libgssapi-krb5-2 (Debian, Ubuntu), krb5-libs (Fedora, Red Hat, Amazon Linux, \
                        Alpine) or krb5 (SUSE, Arch), or set the environment variable SAMSARROW_GSSAPI to its path";
 
-/// Bytes allocated by the library, released on drop.
+/// Bytes allocated by the library. They are released on drop.
 struct OutputBuffer<'a> {
     kerberos: &'a Kerberos,
     buffer: Buffer,
@@ -373,7 +375,7 @@ impl Drop for Name {
 pub(super) struct Credentials {
     kerberos: &'static Kerberos,
     handle: Handle,
-    /// Private ticket cache of these credentials, if any.
+    /// Private ticket cache that is destroyed together with these credentials, if any.
     cache: Option<CString>,
 }
 
@@ -389,11 +391,12 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Obtains new tickets from the KDC with the keys of a file, in a private cache: a shared cache may contain earlier
-    /// tickets, which would hide a missing or wrong keytab. Without a principal, the first one of the file is used.
+    /// Obtains new tickets from the KDC with the keys in a keytab, and stores them in a private cache. Earlier tickets
+    /// in a shared cache would hide a missing or wrong keytab. Without a principal, the first principal in the keytab
+    /// is used.
     ///
     /// # Errors
-    /// The KDC cannot be reached or rejects the request, or the file lacks the key.
+    /// Fails if the KDC cannot be reached or rejects the request, or if the keytab lacks the key.
     pub(super) fn from_keytab(
         kerberos: &'static Kerberos,
         principal: Option<&str>,
@@ -417,7 +420,7 @@ impl Credentials {
         let store = KeyValueSet { count: pairs.len() as u32, elements: pairs.as_ptr() };
         let (mechanism, mut minor) = (Oid::new(KERBEROS), 0);
         let mechanisms = OidSet { count: 1, elements: &mechanism };
-        // Tickets that a failed attempt left in the cache are destroyed when this value is dropped.
+        // Created before the call, so that dropping it destroys the tickets that a failed attempt leaves in the cache.
         let mut credentials = Self { kerberos, handle: null_mut(), cache: Some(cache.clone()) };
         // SAFETY: all pointers outlive the call; the library copies the values it keeps.
         let major = unsafe {
@@ -437,10 +440,11 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Returns the credentials in the user's ticket cache, of the given principal or of the cache's default principal.
+    /// Returns the credentials in the user's ticket cache: those of the given principal, or of the cache's default
+    /// principal.
     ///
     /// # Errors
-    /// The cache does not exist, or has no tickets of that principal.
+    /// Fails if the cache does not exist or has no tickets of that principal.
     pub(super) fn from_user_cache(kerberos: &'static Kerberos, principal: Option<&str>) -> Result<Self, GssError> {
         let name = principal.map(|principal| kerberos.principal(principal)).transpose()?;
         let (mechanism, mut minor) = (Oid::new(KERBEROS), 0);
@@ -463,10 +467,10 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Returns the remaining lifetime; `None` if unlimited.
+    /// Returns the remaining lifetime of the credentials; `None` if it is unlimited.
     ///
     /// # Errors
-    /// Errors of the library, which may read the cache only now.
+    /// Fails if the library returns an error. It may read the cache only now.
     pub(super) fn lifetime(&self) -> Result<Option<Duration>, GssError> {
         let (mut minor, mut remaining) = (0, 0);
         // SAFETY: the credentials were created by the library; the other pointers are to locals, or null, which is
@@ -498,7 +502,7 @@ impl Drop for Credentials {
 }
 
 impl Caches {
-    /// Destroys a ticket cache; errors are ignored.
+    /// Destroys a ticket cache and ignores errors.
     fn destroy(&self, name: &CStr) {
         let (mut context, mut cache) = (null_mut(), null_mut());
         // SAFETY: the context is created and freed here, and destroying the cache closes it.
@@ -514,7 +518,7 @@ impl Caches {
     }
 }
 
-/// A security context with a service, in which both sides authenticate each other.
+/// Security context between the client and a service, in which each side authenticates the other.
 pub(super) struct Context {
     credentials: Arc<Credentials>,
     service: Name,
@@ -530,16 +534,16 @@ impl Context {
         Self { credentials, service, handle: null_mut(), is_established: false }
     }
 
-    /// Returns true once both sides are authenticated.
+    /// Returns true once client and service have authenticated each other.
     pub(super) fn is_established(&self) -> bool {
         self.is_established
     }
 
-    /// Returns the token to send in response to the service's token, which is empty at first. Requests the service
-    /// ticket from the KDC unless it is in the cache.
+    /// Returns the token to send in response to the service's token; the first call passes an empty token. Requests the
+    /// service ticket from the KDC unless the ticket is in the cache.
     ///
     /// # Errors
-    /// No ticket is available, the token is invalid, or the service did not authenticate itself.
+    /// Fails if no ticket is available, if the token is invalid, or if the service did not authenticate itself.
     pub(super) fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
         let (mut minor, mut flags, mut out) = (0, 0, OutputBuffer::new(kerberos));
@@ -574,7 +578,7 @@ impl Context {
     /// Returns the name of the client's principal.
     ///
     /// # Errors
-    /// Errors of the library.
+    /// Fails if the library returns an error.
     pub(super) fn initiator(&self) -> Result<String, GssError> {
         let kerberos = self.credentials.kerberos;
         let mut name = Name { kerberos, handle: null_mut() };
@@ -597,10 +601,10 @@ impl Context {
         name.text()
     }
 
-    /// Returns the content of a message protected by the service.
+    /// Returns the content of a message that the service protected.
     ///
     /// # Errors
-    /// The message was modified.
+    /// Fails if the message was modified.
     pub(super) fn unwrap(&mut self, token: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
         let (mut minor, mut out) = (0, OutputBuffer::new(kerberos));
@@ -619,10 +623,10 @@ impl Context {
         Ok(out.bytes().to_vec())
     }
 
-    /// Protects a message for the service: with integrity, without confidentiality.
+    /// Protects the integrity of a message for the service. The message is not encrypted.
     ///
     /// # Errors
-    /// Errors of the library.
+    /// Fails if the library returns an error.
     pub(super) fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
         let (mut minor, mut out) = (0, OutputBuffer::new(kerberos));
@@ -656,7 +660,7 @@ impl Drop for Context {
     }
 }
 
-/// Returns the path of a keytab without Kerberos' `FILE:` prefix.
+/// Removes Kerberos' prefix `FILE:` from the path of a keytab.
 pub(super) fn keytab_path(path: &Path) -> &Path {
     path.to_str().and_then(|text| text.strip_prefix("FILE:")).map_or(path, |rest| Path::new(OsStr::new(rest)))
 }

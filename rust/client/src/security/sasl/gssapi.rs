@@ -1,4 +1,4 @@
-//! The GSSAPI mechanism: Kerberos 5 (RFC 4752), with the system's library.
+//! The GSSAPI mechanism: Kerberos 5 (RFC 4752), based on the system's Kerberos library.
 //!
 //! The library waits for the KDC in the calling thread, up to half a minute if nothing responds, and cannot be
 //! interrupted. It is therefore called on blocking threads, by one login of a client at a time. An abandoned login
@@ -17,7 +17,7 @@ use super::{BoxFuture, Exchange, Mechanism};
 use crate::config::{KerberosOptions, RefreshOptions, SaslOptions};
 use crate::error::{Error, Result};
 
-/// Low bytes of Kerberos error numbers, relative to `KERBEROS_ERRORS` (krb5.h).
+/// Low bytes of Kerberos error numbers. In krb5.h they are relative to `KERBEROS_ERRORS`.
 mod minor {
     pub(super) const CLIENT_UNKNOWN: i32 = 6;
     pub(super) const SERVER_UNKNOWN: i32 = 7;
@@ -34,11 +34,12 @@ mod minor {
     pub(super) const UNRESOLVED: i32 = 220;
 }
 
-/// Wait for the KDC after which a warning is logged: the timeout of the login does not name the KDC.
+/// Time to wait for the KDC before a warning is logged. The warning is needed because the timeout error of the login
+/// does not name the KDC.
 const KDC_WARNING_DELAY: Duration = Duration::from_secs(2);
 const RENEW: &str = "run kinit, or set sasl.kerberos.keytab";
 const KERBEROS_ERRORS: i32 = -1_765_328_384;
-/// The security layer "none", in the first byte of the broker's offer and of the client's choice.
+/// The security layer "none", as a bit in the broker's offer and in the client's choice.
 const NO_LAYER: u8 = 1;
 
 #[derive(Debug)]
@@ -58,7 +59,7 @@ struct Shared {
     refresh: RefreshOptions,
 }
 
-/// Tickets and the last failure, locked by one login at a time.
+/// The tickets and the last failure. Only one login at a time holds the lock.
 #[derive(Debug, Default)]
 struct TicketState {
     current: Option<KeytabTickets>,
@@ -69,7 +70,7 @@ struct TicketState {
 #[derive(Debug)]
 struct KeytabTickets {
     credentials: Arc<Credentials>,
-    /// Remaining lifetime below which they are renewed; zero if their lifetime is unlimited.
+    /// Remaining lifetime below which the tickets are renewed; zero if their lifetime is unlimited.
     renew_below: Duration,
     /// Time of the last request for tickets.
     requested_at: Instant,
@@ -79,7 +80,7 @@ impl Gssapi {
     /// Loads the library and checks the keytab.
     ///
     /// # Errors
-    /// Library or keytab is missing, or an option is invalid.
+    /// Fails if the library or the keytab is missing, or if an option is invalid.
     pub(super) fn new(options: &SaslOptions) -> Result<Self> {
         let configuration_error = |reason: String| Error::configuration(format!("sasl.mechanism=GSSAPI: {reason}"));
         let KerberosOptions { service_name, domain_name, principal, keytab, refresh } = options.kerberos.clone();
@@ -116,7 +117,8 @@ impl Gssapi {
     }
 }
 
-/// Checks that the file starts with a keytab's format version. The library treats a missing file as an empty keytab.
+/// Checks that the file begins with the format version of keytabs, because the library treats a missing file as an
+/// empty keytab.
 fn check_keytab(keytab: &Path) -> std::result::Result<(), String> {
     use std::io::Read;
     let error = |reason: &str| format!("the keytab {} of option sasl.kerberos.keytab {reason}", keytab.display());
@@ -149,7 +151,8 @@ impl Mechanism for Gssapi {
             }
             let task = blocking(move || {
                 let exchange = shared.begin(&mut tickets, broker);
-                // A rejected service name of one broker does not apply to other brokers.
+                // Only retriable failures are shared. If one broker's service name is rejected, logins at other brokers
+                // may still succeed.
                 let shared_failure = exchange.as_ref().err().filter(|error| error.retriable());
                 tickets.last_failure = shared_failure.map(|error| (Instant::now(), error.clone()));
                 exchange
@@ -178,7 +181,7 @@ async fn blocking<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 's
 }
 
 impl Shared {
-    /// Obtains tickets and the first token for a broker.
+    /// Obtains tickets and the first token to send to a broker.
     fn begin(self: &Arc<Self>, tickets: &mut TicketState, host: String) -> Result<GssapiExchange> {
         let credentials = self.credentials(tickets).map_err(|fault| self.error(&host, &fault))?;
         let name = self.domain.as_deref().unwrap_or(&host);
@@ -189,14 +192,15 @@ impl Shared {
         Ok(GssapiExchange { shared: Arc::clone(self), host, context: Some(context), first: first.into(), stage })
     }
 
-    /// Returns valid credentials. The user's cache is read for every login: the user renews its tickets.
+    /// Returns valid credentials. The user's ticket cache is read again for every login, because the user renews its
+    /// tickets.
     fn credentials(&self, tickets: &mut TicketState) -> std::result::Result<Arc<Credentials>, GssError> {
         let principal = self.principal.as_deref();
         let Some(keytab) = &self.keytab else {
             return Credentials::from_user_cache(self.kerberos, principal).map(Arc::new);
         };
         let remaining = match &tickets.current {
-            // Credentials whose cache cannot be read any more count as expired.
+            // Credentials whose cache can no longer be read count as expired.
             Some(current) => current.credentials.lifetime().unwrap_or(Some(Duration::ZERO)),
             None => Some(Duration::ZERO),
         };
@@ -234,7 +238,8 @@ impl Shared {
         })
     }
 
-    /// Converts a library error for the broker at `host` to an error with cause and remedy. The login adds the address.
+    /// Converts a library error that occurred for the broker at `host` to an error that names the cause and the remedy.
+    /// The login adds the broker's address.
     fn error(&self, host: &str, fault: &GssError) -> Error {
         let error_number = error_number(fault);
         let for_principal = self.principal.as_ref().map_or(String::new(), |principal| format!(" of {principal}"));
@@ -277,8 +282,8 @@ impl Shared {
 }
 
 /// Returns the Kerberos error number. If another mechanism reported the error first in this process, the library
-/// assigns it a number of its own; an unreachable KDC is then recognised by the text, because the login must be
-/// retried.
+/// assigns it another number. In this case an unreachable KDC is recognised by the error text, because the login must
+/// be retried.
 fn error_number(fault: &GssError) -> Option<i32> {
     let unreachable = ["contact any KDC", "reach any KDC"].iter().any(|text| fault.text().contains(text));
     match fault.minor().checked_sub(KERBEROS_ERRORS) {
@@ -287,8 +292,8 @@ fn error_number(fault: &GssError) -> Option<i32> {
     }
 }
 
-/// Returns true if tickets with lifetime `remaining` must be renewed: immediately once expired, otherwise no more often
-/// than `min_period`.
+/// Returns true if tickets with the lifetime `remaining` must be renewed. Expired tickets are renewed immediately,
+/// other tickets no more often than every `min_period`.
 fn must_renew(
     remaining: Option<Duration>,
     renew_below: Duration,
@@ -306,7 +311,7 @@ fn must_renew(
 struct GssapiExchange {
     shared: Arc<Shared>,
     host: String,
-    /// `None` while a blocking thread uses it, and after an error.
+    /// `None` while a blocking thread uses the context, and after an error.
     context: Option<Context>,
     first: Bytes,
     stage: Stage,
@@ -316,7 +321,7 @@ struct GssapiExchange {
 enum Stage {
     /// Client and broker authenticate each other.
     Context,
-    /// The broker offers security layers.
+    /// The broker offers security layers, and the client chooses "none".
     SecurityLayer,
     /// All messages are sent.
     Complete,
@@ -339,7 +344,7 @@ impl Exchange for GssapiExchange {
                 return Err(Self::protocol_error("it sent a token after an error"));
             };
             let (stage, shared, host) = (self.stage, Arc::clone(&self.shared), self.host.clone());
-            // Kerberos may read files here: time offsets, caches.
+            // Runs on a blocking thread, because Kerberos may read files in this step, such as caches.
             let step = blocking(move || {
                 let error = |fault| shared.error(&host, &fault);
                 let token = match stage {
@@ -376,8 +381,8 @@ impl GssapiExchange {
     }
 }
 
-/// Checks that the broker's offer of security layers includes "none": confidentiality is provided by TLS, as in every
-/// Kafka client.
+/// Checks that the broker's offer of security layers includes "none". As in every Kafka client, TLS provides
+/// confidentiality instead.
 pub(super) fn check_layer_offer(offer: &[u8]) -> std::result::Result<(), String> {
     match offer {
         [layers, _, _, _] if layers & NO_LAYER != 0 => Ok(()),
@@ -388,7 +393,8 @@ pub(super) fn check_layer_offer(offer: &[u8]) -> std::result::Result<(), String>
     }
 }
 
-/// Returns the client's choice: no layer, hence a maximum message size of zero, and the name of `principal`.
+/// Returns the client's choice: no security layer, therefore a maximum message size of zero, and the name of
+/// `principal`.
 fn layer_choice(principal: &str) -> Vec<u8> {
     [&[NO_LAYER, 0, 0, 0], principal.as_bytes()].concat()
 }

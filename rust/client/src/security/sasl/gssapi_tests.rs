@@ -1,4 +1,4 @@
-//! Ticket renewal, and checks made before the library is called.
+//! Tests of ticket renewal, and of checks that are made before the library is called.
 
 use super::*;
 

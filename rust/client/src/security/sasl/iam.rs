@@ -20,23 +20,25 @@ const SERVICE: &str = "kafka-cluster";
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Lifetime of a signature in seconds; MSK accepts no other value.
 const EXPIRES_SECONDS: &str = "900";
-/// Maximum time to look up credentials: shorter than a connection's setup, so that the error names the cause.
+/// Maximum time to look up credentials. It is shorter than the timeout for setting up a connection, so that the error
+/// names the credentials as the cause.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
-/// Supported options of MSK's login module: those that select credentials, and `awsDebugCreds`, which has no effect.
+/// Supported options of MSK's login module: the options that select credentials, and `awsDebugCreds`, which has no
+/// effect here.
 const LOGIN_MODULE_OPTIONS: &[&str] =
     &["awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion", "awsDebugCreds"];
 
-/// Logins with AWS credentials, which are looked up for every login.
+/// The mechanism with AWS credentials, which are looked up for every login.
 #[derive(Debug)]
 pub(super) struct Iam {
-    /// True if a profile or role is configured: credentials in the environment are then not used.
+    /// True if a profile or role is configured, in which case credentials in the environment are ignored.
     uses_profile: bool,
     source: Option<AwsProvider>,
 }
 
 impl Iam {
     /// # Errors
-    /// The protocol is not SASL_SSL, or an option is unknown.
+    /// Fails if the protocol is not SASL_SSL, or if an option is unknown.
     pub(super) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
         if security.protocol != Protocol::SaslSsl {
             return Err(Error::configuration(
@@ -74,7 +76,7 @@ impl Iam {
     }
 }
 
-/// Returns true if the environment has credentials, so that no other source is needed.
+/// Returns true if environment variables contain AWS credentials, so that no other source is needed.
 pub fn has_aws_environment() -> bool {
     from_environment(|name| std::env::var(name).ok()).is_ok_and(|credentials| credentials.is_some())
 }
@@ -94,8 +96,8 @@ fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCr
     }
 }
 
-/// Returns the region in the host name of an MSK broker, `b-1.name.abcdef.c2.kafka.us-east-1.amazonaws.com`, or the one
-/// set in the environment.
+/// Returns the region in the host name of an MSK broker, such as `b-1.name.abcdef.c2.kafka.us-east-1.amazonaws.com`,
+/// otherwise the region set in the environment.
 fn region(host: &str, get: impl Fn(&str) -> Option<String>) -> Result<String> {
     let labels: Vec<&str> = host.split('.').collect();
     let named = labels.windows(3).find_map(|labels| match labels {
@@ -112,7 +114,7 @@ fn region(host: &str, get: impl Fn(&str) -> Option<String>) -> Result<String> {
     })
 }
 
-/// Returns the message to send: a JSON object with the parameters of a presigned URL.
+/// Returns the message to send, a JSON object with the parameters of a presigned URL.
 fn payload(credentials: &AwsCredentials, host: &str, region: &str, now: SystemTime) -> Bytes {
     let time = timestamp(now);
     let date = time.get(..8).unwrap_or_default();
@@ -155,7 +157,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Percent-encodes text as Signature Version 4 requires: all but letters, digits and `-._~`.
+/// Percent-encodes text as Signature Version 4 requires: everything but letters, digits and `-._~`.
 fn percent_encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut output, byte| {
         match byte {
@@ -172,7 +174,7 @@ fn percent_encode(text: &str) -> String {
 fn timestamp(time: SystemTime) -> String {
     let seconds = seconds_of(time);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's conversion of days to a date, with years that begin in March.
+    // Howard Hinnant's algorithm to convert days to a date, with years that begin in March.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -207,7 +209,7 @@ impl Exchange for SignedRequest {
     }
 
     fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
-        // MSK responds with the request's id.
+        // MSK responds with a JSON object that contains the id of the request.
         Box::pin(std::future::ready(if challenge.is_empty() {
             Err(Error::authentication("", "the broker's response to the signature is empty: is this an MSK broker?"))
         } else {

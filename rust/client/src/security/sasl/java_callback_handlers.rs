@@ -1,11 +1,11 @@
-//! Java callback handler classes: classes with built-in behaviour are accepted by name, others are rejected. No class
-//! is ever loaded.
+//! Java callback handler classes. Classes whose behaviour is built into this client are accepted by name, and all other
+//! classes are rejected. No class is ever loaded.
 
 use crate::config::{Mechanism, SaslOptions};
 use crate::error::{Error, Result};
 
 const BEARER: &str = "org.apache.kafka.common.security.oauthbearer.";
-/// The option, the end of the class name, and the mechanism it belongs to.
+/// Option, last part of the class name, and the mechanism that the class belongs to.
 const KNOWN: &[(&str, &str, Mechanism)] = &[
     (LOGIN, "oauthbearer.OAuthBearerLoginCallbackHandler", Mechanism::OAuthBearer),
     (LOGIN, "oauthbearer.secured.OAuthBearerLoginCallbackHandler", Mechanism::OAuthBearer),
@@ -15,11 +15,11 @@ const KNOWN: &[(&str, &str, Mechanism)] = &[
 ];
 const LOGIN: &str = "sasl.login.callback.handler.class";
 const CLIENT: &str = "sasl.client.callback.handler.class";
-/// Package prefixes of the classes relocated by Databricks and in MSK's jar.
+/// Package prefixes of the classes as relocated by Databricks and in MSK's jar.
 const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
 /// # Errors
-/// The class is unknown, or belongs to another mechanism.
+/// Fails if a class is unknown or belongs to another mechanism.
 pub(super) fn check(sasl: &SaslOptions) -> Result<()> {
     for (option, class) in [(LOGIN, &sasl.login_callback_handler), (CLIENT, &sasl.client_callback_handler)] {
         let Some(class) = class else { continue };

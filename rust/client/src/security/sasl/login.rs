@@ -1,4 +1,4 @@
-//! The login of a client at all its brokers.
+//! The login that a client performs at all its brokers.
 
 use std::time::Duration;
 
@@ -18,42 +18,42 @@ use crate::config::{Mechanism, Protocol, SaslOptions, SecurityOptions};
 use crate::error::{Error, Result};
 use crate::security::redact::Redactor;
 
-/// Maximum number of challenges a broker may send: more rounds indicate a faulty broker.
+/// Maximum number of challenges that a broker may send. A broker that sends more is faulty.
 const MAX_ROUNDS: usize = 8;
 
-/// A SASL mechanism with the credentials of a client, and the data for its error texts.
+/// A SASL mechanism with the client's credentials, and the user name and the redactor for error texts.
 #[derive(Debug)]
 pub(crate) struct Login {
     mechanism: Box<dyn SaslMechanism>,
     protocol: Protocol,
-    /// User name for error texts, if the mechanism has one.
+    /// User name for error texts; `None` if the mechanism has no user name.
     user: Option<String>,
     redactor: Redactor,
 }
 
-/// A session granted by a broker.
+/// An authenticated session that a broker granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// Start of the session: the time before the last token was sent.
+    /// Time before the last token was sent, which counts as the start of the session.
     pub(crate) since: Instant,
     /// Time after which the broker closes the connection unless the client logs in again (KIP-368).
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// An exchange with its first token.
+/// An exchange, and the first token to send.
 pub(crate) struct Prepared {
     exchange: Box<dyn Exchange>,
     token: Bytes,
 }
 
-/// Transport of a mechanism's tokens.
+/// Form in which the tokens of a mechanism are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenTransport {
-    /// In SaslAuthenticate of this version (KIP-152).
+    /// Tokens in SaslAuthenticate requests of this version (KIP-152).
     Requests(i16),
-    /// Raw tokens after SaslHandshake v0: the only transport of Kafka before 1.0.
+    /// Raw tokens after SaslHandshake v0. Kafka before 1.0 supports no other form.
     Raw,
-    /// Raw tokens without SaslHandshake: Kafka 0.9, which supports only GSSAPI.
+    /// Raw tokens without SaslHandshake, for Kafka 0.9, which supports only GSSAPI.
     RawWithoutHandshake,
 }
 
@@ -61,7 +61,7 @@ impl Login {
     /// Creates the login with the mechanism and credentials of `sasl`.
     ///
     /// # Errors
-    /// Credentials are missing, or contradict each other.
+    /// Fails if credentials are missing or contradict each other.
     pub(crate) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
         java_callback_handlers::check(sasl)?;
         let mechanism: Box<dyn SaslMechanism> = match sasl.mechanism {
@@ -86,7 +86,7 @@ impl Login {
     /// Obtains the first token of an exchange with the broker at `host`.
     ///
     /// # Errors
-    /// No credentials are available.
+    /// Fails if no credentials are available.
     pub(crate) async fn prepare(&self, host: &str) -> Result<Prepared> {
         let mut exchange = self.mechanism.begin(host).await?;
         let token = exchange.initial().await?;
@@ -148,7 +148,7 @@ impl Login {
         }
     }
 
-    /// Sends SaslHandshake with the configured mechanism; no other mechanism is ever tried.
+    /// Sends SaslHandshake with the configured mechanism. No other mechanism is ever tried.
     async fn handshake(&self, io: &impl SaslIo, version: i16) -> Result<()> {
         let mechanism = self.mechanism.name();
         let request = SaslHandshakeRequest { mechanism: mechanism.to_owned(), ..Default::default() };
@@ -232,7 +232,8 @@ impl Login {
         Err(Error::authentication("", format!("the login{} failed: {message}", self.description())))
     }
 
-    /// Exchanges a raw token. A disconnect is reported as a rejected login: Kafka before 1.0 has no other response.
+    /// Sends a raw token and returns the broker's token. A disconnect is reported as a rejected login, because Kafka
+    /// before 1.0 rejects logins only by closing the connection.
     async fn exchange_raw(&self, io: &impl SaslIo, token: &[u8]) -> Result<Bytes> {
         io.exchange_raw(token).await.map_err(|error| match error {
             Error::Connection { reason, .. } => Error::authentication(

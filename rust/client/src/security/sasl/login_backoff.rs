@@ -1,6 +1,6 @@
-//! Limits on login attempts. Without them, the connections of a client (kinds × brokers) would multiply each wrong
-//! password and lock the account: after one rejection no login is attempted for a growing time, and callers get that
-//! error immediately.
+//! Limits on login attempts. After a rejected login, no login is attempted for a time that grows with each rejection,
+//! and callers get the error of the rejection immediately. Without these limits, a wrong password would be sent once
+//! per connection (several to each broker), which may lock the account.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// Wait after a rejection; doubles with each further one.
+/// Delay after a rejected login. It doubles with each further rejection.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Time after which an unanswered login no longer counts against the limit: one silent broker must not block logins at
-/// the others. The login itself continues.
+/// Time after which an unanswered login no longer counts towards the maximum, so that a silent broker does not block
+/// logins at other brokers. The unanswered login continues.
 const ATTEMPT_SLOT: Duration = Duration::from_secs(1);
-/// Maximum number of concurrent logins after one has succeeded; before that the maximum is one.
+/// Maximum number of concurrent logins after a login has succeeded. Until then only one login runs at a time.
 const MAX_CONCURRENT: usize = 4;
 
 /// Login attempts of one client at all brokers.
@@ -33,7 +33,7 @@ struct State {
     rejection: Option<Rejection>,
     /// True if the last login succeeded.
     last_succeeded: bool,
-    /// Logins in progress: number and start.
+    /// Number and start time of each login in progress.
     in_progress: Vec<(u64, Instant)>,
     next: u64,
     backoff: Backoff,
@@ -60,7 +60,7 @@ impl State {
         rejection.map(|rejection| rejection.error.clone())
     }
 
-    /// Returns the time at which another login may start; `None` if it may start now.
+    /// Returns the time at which another login may start; `None` if it may start immediately.
     fn next_slot(&self, now: Instant) -> Option<Instant> {
         let max = if self.last_succeeded { MAX_CONCURRENT } else { 1 };
         let mut ends: Vec<_> =
@@ -70,7 +70,7 @@ impl State {
         ends.get(excess).copied()
     }
 
-    /// Returns the number of a login that starts, or the time to wait until.
+    /// Starts a login and returns its number. If it may not start yet, returns the time until which to wait.
     fn begin(&mut self, now: Instant) -> Result<std::result::Result<u64, Instant>> {
         if let Some(error) = self.active_rejection(now) {
             return Err(error);
@@ -92,7 +92,7 @@ impl State {
 
     fn record_failure(&mut self, started: Instant, now: Instant, error: &Error) {
         self.last_succeeded = false;
-        // Rejections of logins that ran at the same time count as one.
+        // If several logins that ran at the same time are rejected, only the first rejection counts.
         if self.rejection.as_ref().is_some_and(|rejection| started < rejection.at) {
             return;
         }
@@ -107,12 +107,12 @@ impl LoginBackoff {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the last rejection while it blocks logins.
+    /// Returns the last rejection if it still blocks logins.
     pub(crate) fn rejected(&self) -> Option<Error> {
         self.state().active_rejection(Instant::now())
     }
 
-    /// Waits until a login is rejected, and returns the error.
+    /// Waits until a login is rejected, and returns its error.
     pub(crate) async fn wait_for_rejection(&self) -> Error {
         loop {
             let ended = self.ended.notified();
@@ -128,7 +128,7 @@ impl LoginBackoff {
     /// Waits until a login may start.
     ///
     /// # Errors
-    /// A recent rejection, or one that arrives while waiting.
+    /// Fails if a recent rejection blocks logins, or if a login is rejected during the wait.
     pub(crate) async fn acquire(&self) -> Result<LoginAttempt<'_>> {
         loop {
             let ended = self.ended.notified();
@@ -143,7 +143,7 @@ impl LoginBackoff {
         }
     }
 
-    /// Records a rejection without a login attempt: the broker requires a login.
+    /// Records a rejection without a login attempt, for a broker that requires a login although none is configured.
     pub(crate) fn record_failure(&self, error: &Error) {
         let now = Instant::now();
         self.state().record_failure(now, now, error);
@@ -160,7 +160,8 @@ pub(crate) struct LoginAttempt<'a> {
 }
 
 impl LoginAttempt<'_> {
-    /// Records the result. Only success and rejected credentials count; other errors say nothing about the credentials.
+    /// Records the outcome of the login. Only successes and rejected credentials count, because other errors do not
+    /// depend on the credentials.
     pub(crate) fn finish<T>(self, outcome: &Result<T>) {
         let mut state = self.backoff.state();
         match outcome {
@@ -189,7 +190,7 @@ mod tests {
     }
 
     impl State {
-        /// Starts a login that is rejected immediately.
+        /// Starts a login and records its rejection.
         fn fail(&mut self, now: Instant) {
             let number = self.begin(now).unwrap().unwrap();
             self.record_failure(now, now, &wrong());
@@ -201,7 +202,7 @@ mod tests {
     fn rejection_blocks_logins_for_a_growing_time() {
         let mut state = State::default();
         let start = Instant::now();
-        // Only few of the many calls reach a broker.
+        // Only a few of the many login attempts reach a broker.
         let mut tried = 0;
         for ms in (0..10_000).step_by(10) {
             let now = start + Duration::from_millis(ms);
@@ -234,7 +235,7 @@ mod tests {
             assert!(matches!(state.begin(now), Ok(Ok(_))));
         }
         assert_eq!(state.begin(now), Ok(Err(now + ATTEMPT_SLOT)));
-        // Two of them are rejected: that counts as one rejection.
+        // Two logins are rejected, which counts as a single rejection.
         let soon = now + Duration::from_millis(1);
         state.record_failure(now, soon, &wrong());
         state.record_failure(now, soon + Duration::from_millis(1), &wrong());

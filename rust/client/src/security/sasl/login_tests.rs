@@ -38,10 +38,10 @@ impl Exchange for Endless {
     }
 }
 
-/// API keys and versions of the requests received.
+/// API keys and versions of the received requests.
 type Requests = Arc<Mutex<Vec<(i16, i16)>>>;
 
-/// Starts a broker for one connection that answers SaslHandshake and each token with these responses.
+/// Starts a broker that accepts one connection and answers SaslHandshake and every token with these responses.
 async fn scripted(
     newest: i16,
     handshake: SaslHandshakeResponse,

@@ -30,37 +30,37 @@ pub use iam::has_aws_environment;
 pub(crate) use login::{Login, Session};
 pub(crate) use login_backoff::LoginBackoff;
 
-/// Future of a mechanism's step, which may wait for a token, a ticket or a thread that derives keys.
+/// Future of a step of a mechanism. The step may wait for a token, for a ticket, or for a thread that derives keys.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A SASL mechanism with its credentials. A client has one.
+/// A SASL mechanism with its credentials. A client uses a single mechanism.
 pub(crate) trait Mechanism: Debug + Send + Sync {
     /// Returns the mechanism's name in the protocol.
     fn name(&self) -> &'static str;
 
-    /// Begins an exchange with the broker at `host`, with currently valid credentials.
+    /// Begins an exchange with the broker at `host`, using credentials that are currently valid.
     fn begin<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Box<dyn Exchange>>;
 }
 
-/// One SASL exchange, which the client starts.
+/// A single SASL exchange, in which the client sends the first token.
 pub(crate) trait Exchange: Send {
     /// Returns the first token to send.
     fn initial(&mut self) -> BoxFuture<'_, Bytes>;
 
-    /// Returns the token to send after a broker's response; `None` once the exchange is complete and the broker
-    /// verified.
+    /// Returns the token to send in answer to the broker's response. Returns `None` once the exchange is complete and
+    /// the broker is verified.
     fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>>;
 
-    /// Returns true if the last token completes the exchange and a broker that accepts raw tokens does not respond to
-    /// it.
+    /// Returns true if the last token completes the exchange, so that a broker that accepts raw tokens does not respond
+    /// to it.
     fn expects_no_response(&self) -> bool {
         false
     }
 }
 
-/// Transport of a SASL exchange: a connection on which no other requests are sent during the login.
+/// Connection that transports a SASL exchange. No other requests are sent on this connection during the login.
 pub(crate) trait SaslIo: Sync {
-    /// Returns host and port.
+    /// Returns the host and port of the broker.
     fn address(&self) -> &str;
 
     /// Sends a request and waits for the response, up to the request timeout.
@@ -70,7 +70,8 @@ pub(crate) trait SaslIo: Sync {
         version: i16,
     ) -> impl Future<Output = Result<R::Response>> + Send;
 
-    /// Sends a raw token and waits for the broker's token; a broker that rejects the login disconnects instead.
+    /// Sends a raw token and waits for the broker's token. A broker that rejects the login disconnects instead of
+    /// sending a token.
     fn exchange_raw(&self, token: &[u8]) -> impl Future<Output = Result<Bytes>> + Send;
 
     /// Sends a raw token without waiting for a response.

@@ -14,10 +14,10 @@ use crate::config::credentials::{Fetching, Token, TokenSource, check_extension};
 use crate::error::{Error, Result};
 use crate::security::redact::Redactor;
 
-/// The client's response to a broker's error message; the broker then fails the login.
+/// The client's response to a broker's error message. After this response the broker fails the login.
 const ERROR_ACK: &[u8] = b"\x01";
 
-/// Logins with tokens of any source.
+/// The mechanism with tokens from any source.
 #[derive(Debug)]
 pub(super) struct OAuthBearer {
     tokens: Arc<TokenCache>,
@@ -26,7 +26,7 @@ pub(super) struct OAuthBearer {
 
 impl OAuthBearer {
     /// # Errors
-    /// The options set no source of tokens, several sources, or an invalid one.
+    /// Fails if the options set no token source, several sources or an invalid source.
     pub(super) fn new(sasl: &SaslOptions) -> Result<Self> {
         for (name, value) in &sasl.oauth.extensions {
             let wrong = |text| Error::configuration(format!("option sasl.oauthbearer.extensions: {text}"));
@@ -101,7 +101,7 @@ impl Mechanism for OAuthBearer {
     }
 }
 
-/// Returns the initial message: no channel binding, no authorization id, then token and extensions.
+/// Returns the initial message: no channel binding, no authorization id, the token, and the extensions.
 fn message(token: &Token, extensions: &[(String, String)]) -> Bytes {
     let overridden = |name: &String| token.extensions.iter().any(|(existing, _)| existing == name);
     let extensions = extensions.iter().filter(|(name, _)| !overridden(name)).chain(&token.extensions);
@@ -128,7 +128,7 @@ impl Exchange for BearerExchange {
 
     fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
         let result = match self.rejection.take() {
-            // The broker should have failed the login.
+            // The broker responds although it rejected the token and should have failed the login.
             Some(reason) => Err(Error::authentication("", reason)),
             None if challenge.is_empty() => Ok(None),
             None => {
@@ -148,7 +148,7 @@ impl Exchange for BearerExchange {
 struct TokenFile(PathBuf);
 
 impl TokenFile {
-    /// Creates the source from the part of the URL after `file:`.
+    /// Creates the source for a `file:` URL. `rest` is the part of the URL after the colon.
     fn new(rest: &str) -> Result<Self> {
         let wrong = || {
             Error::configuration(format!(
@@ -249,7 +249,7 @@ mod tests {
         let token = mechanism.tokens.current().await.unwrap();
         let json = format!("{{\"status\":\"invalid_token\",\"echo\":\"{}\"}}", token.value.reveal());
         assert_eq!(exchange.respond(Bytes::from(json)).await.unwrap().as_deref(), Some(ERROR_ACK));
-        // The login has failed, whatever the broker sends next.
+        // The login stays failed, whatever the broker sends next.
         let error = exchange.respond(Bytes::new()).await.unwrap_err().to_string();
         assert_eq!(error, ": the broker rejects the token: {\"status\":\"invalid_token\",\"echo\":\"[hidden]\"}");
         assert!(!Arc::ptr_eq(&token, &mechanism.tokens.current().await.unwrap()));

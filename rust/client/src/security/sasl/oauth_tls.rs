@@ -6,14 +6,15 @@ use crate::config::{OAuthOptions, TlsOptions};
 use crate::error::{Error, Result};
 use crate::security::tls::{Tls, tls_errors};
 
-/// Creates the TLS settings, with the certificates of `https.ca.*`, else of `ssl.truststore.*`, else of the system. An
-/// issuer's certificate is verified even if verification of brokers is disabled, since it receives the client's secret.
+/// Creates the TLS settings. Trusted certificates are those of `https.ca.*`, otherwise of `ssl.truststore.*`, otherwise
+/// of the system. An issuer's certificate is verified even if verification of brokers is disabled, because the issuer
+/// receives the client's secret.
 ///
 /// # Errors
-/// The certificates cannot be read.
+/// Fails if the certificates cannot be read.
 pub(super) fn issuer_tls(oauth: &OAuthOptions) -> Result<Arc<Tls>> {
     let has_own_ca = oauth.https_ca_location.is_some() || oauth.https_ca_pem.is_some();
-    // No client certificate: clients identify themselves to an issuer by their secrets.
+    // No client certificate is presented, because clients identify themselves to an issuer by their secrets.
     let mut options = TlsOptions {
         keystore_location: None,
         keystore_certificate_chain: None,

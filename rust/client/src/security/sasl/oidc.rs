@@ -24,7 +24,7 @@ const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Maximum size of a response body.
+/// Maximum size of a response body, in bytes.
 const MAX_BODY: usize = 1 << 20;
 static PROFILE: ServerProfile = ServerProfile {
     connect_option: "sasl.login.connect.timeout.ms",
@@ -37,18 +37,18 @@ static PROFILE: ServerProfile = ServerProfile {
     describe_tls_error: oauth_tls::describe_tls_error,
 };
 
-/// Grant by which tokens are requested.
+/// OAuth grant with which tokens are requested.
 #[derive(Debug)]
 enum Grant {
-    /// Client credentials with a secret.
+    /// Client credentials grant, authenticated with a secret.
     ClientSecret { id: String, secret: Secret },
-    /// Client credentials with a signed assertion.
+    /// Client credentials grant, authenticated with a signed assertion.
     ClientAssertion { id: Option<String>, assertions: Assertions },
-    /// The subject of an assertion (jwt-bearer).
+    /// JWT bearer grant: the token is issued for the subject of an assertion.
     JwtBearer { assertions: Assertions },
 }
 
-/// A token issuer with the grant to use.
+/// A token issuer, and the grant to use.
 #[derive(Debug)]
 pub(super) struct Oidc {
     client: Client,
@@ -57,13 +57,13 @@ pub(super) struct Oidc {
     urlencode: bool,
     backoff: Duration,
     backoff_max: Duration,
-    /// Error of the last attempt; cleared by a success.
+    /// Error of the last request; cleared when a request succeeds.
     last_error: Mutex<Option<Error>>,
 }
 
 impl Oidc {
     /// # Errors
-    /// URL, credentials or certificates are invalid.
+    /// Fails if the URL, the credentials or the certificates are invalid.
     pub(super) fn new(url: &str, sasl: &SaslOptions) -> Result<Self> {
         let endpoint = Endpoint::secret(URL, url)?;
         let oauth = &sasl.oauth;
@@ -125,7 +125,7 @@ impl Oidc {
         Error::authentication(&self.client.endpoint.display_url, reason)
     }
 
-    /// Builds the request; returns headers, body and the secrets to redact.
+    /// Builds a token request. Returns its headers, its body and the secrets to redact.
     async fn build_request(&self) -> Result<(HeaderMap, String, Vec<Secret>)> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -196,7 +196,7 @@ impl Oidc {
             let text = error_details(None, response, redactor);
             return Err(self.fatal(format!("the answer is no JSON object{text}: is this a token endpoint?")));
         };
-        // Java's client accepts either.
+        // As in Java's client, the token may be in either of these fields.
         let token = ["access_token", "id_token"].iter().find_map(|name| fields.get(*name)?.as_str());
         let Some(token) = token else {
             let names: Vec<&str> = fields.keys().map(String::as_str).take(20).collect();
@@ -209,7 +209,7 @@ impl Oidc {
     }
 }
 
-/// Returns the reason given in a response, redacted.
+/// Returns the reason in an error response, with secrets redacted.
 fn error_details(json: Option<&Value>, response: &Response, redactor: &Redactor) -> String {
     let field = |name| json?.get(name)?.as_str();
     match (field("error"), field("error_description")) {

@@ -1,4 +1,4 @@
-//! Responses of an issuer: success, rejection, failure, stalling.
+//! Tests of an issuer that responds with a token, rejects the request, fails or stalls.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::config::{ClientKind, OptionValue, Options};
 
-/// Starts an issuer that sends these responses in turn, repeating the last, and records the requests.
+/// Starts an issuer that sends these responses in turn, then repeats the last response. Records the requests.
 async fn issuer(responses: Vec<Vec<u8>>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/token?a=b", listener.local_addr().unwrap());
@@ -21,7 +21,7 @@ async fn issuer(responses: Vec<Vec<u8>>) -> (String, Arc<Mutex<Vec<String>>>) {
             response = responses.next().unwrap_or(response);
             let mut request = Vec::new();
             let mut part = [0; 4096];
-            // Requests here are small: head and form arrive in one or two reads.
+            // The requests are so small that head and form arrive in one or two reads.
             while !is_complete(&request) {
                 let size = stream.read(&mut part).await.unwrap_or(0);
                 if size == 0 {
@@ -170,7 +170,7 @@ async fn slow_response_times_out() {
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await.unwrap();
-        // One byte at a time: a limit on single reads would never be reached.
+        // Each read returns a byte in time, so a timeout of single reads would never expire.
         while stream.write_all(b" ").await.is_ok() {
             sleep(Duration::from_millis(20)).await;
         }

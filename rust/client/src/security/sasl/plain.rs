@@ -19,7 +19,7 @@ impl Plain {
             |option| Error::configuration(format!("sasl.mechanism=PLAIN needs option {option}, or sasl.jaas.config"));
         let username = options.username.clone().ok_or_else(|| missing("sasl.username"))?;
         let password = options.password.clone().ok_or_else(|| missing("sasl.password"))?;
-        // NUL separates the fields of the message.
+        // The fields of the message are separated by NUL, so they must not contain NUL.
         if username.contains('\0') || password.reveal().contains('\0') {
             return Err(Error::configuration("sasl.username and sasl.password must not contain a NUL character"));
         }

@@ -1,6 +1,6 @@
 //! The SCRAM mechanisms: both sides prove that they know the password without sending it (RFC 5802, RFC 7677).
 //!
-//! As in Kafka, without SASLprep and without channel binding.
+//! As in Kafka, SASLprep and channel binding are not supported.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +16,18 @@ use crate::config::SaslOptions;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Minimum number of iterations: fewer make it cheap to guess the password from a captured exchange (RFC 7677).
+/// Minimum number of iterations (RFC 7677). With fewer iterations, the password could easily be guessed from a captured
+/// exchange.
 const MIN_ITERATIONS: u32 = 4096;
 /// Maximum number of iterations. Kafka stores at most 16,384; a larger number would only waste the client's time.
 const MAX_ITERATIONS: u32 = 1_000_000;
 const MAX_SALT: usize = 1024;
-/// Maximum length of a broker's message, which has a nonce, a salt, a number or a signature.
+/// Maximum length of a broker's message, which contains a nonce, a salt and a number, or a signature.
 const MAX_MESSAGE: usize = 16 * 1024;
-/// Size of the nonce before base64.
+/// Size of the nonce before base64 encoding, in bytes.
 const NONCE_SIZE: usize = 24;
 
-/// No channel binding, no authorization id.
+/// GS2 header: no channel binding, no authorization id.
 const GS2_HEADER: &str = "n,,";
 
 const UNVERIFIED: &str = "the response is not from a broker that knows your password";
@@ -61,7 +62,7 @@ impl Hash {
     }
 }
 
-/// Keys derived from the password, which is slow.
+/// Keys derived from the password. They are stored because the derivation is slow.
 struct Keys {
     salt: Vec<u8>,
     iterations: NonZeroU32,
@@ -82,12 +83,12 @@ impl Keys {
 /// The SCRAM mechanism with a user's credentials.
 pub(super) struct Scram {
     hash: Hash,
-    /// User name with `=` and `,` escaped.
+    /// User name, with `=` and `,` escaped.
     name: String,
     password: Secret,
     /// True if user name and password are the id and HMAC of a delegation token (KIP-48).
     delegation_token: bool,
-    /// Keys of the last login. All brokers have the same salt for a user, so the next login can use them.
+    /// Keys of the last login. The next login can reuse them, because all brokers have the same salt for a user.
     keys: Arc<Mutex<Option<Arc<Keys>>>>,
 }
 
@@ -150,9 +151,9 @@ impl Mechanism for Scram {
 }
 
 enum State {
-    /// Waits for the server-first message, with salt and iterations.
+    /// The client waits for the server-first message, with salt and iterations.
     First,
-    /// Waits for the server-final message, which must have this signature.
+    /// The client waits for the server-final message, which must contain this signature.
     Final(Vec<u8>),
     Done,
 }
@@ -161,7 +162,7 @@ pub(super) struct ScramExchange {
     hash: Hash,
     password: Secret,
     keys: Arc<Mutex<Option<Arc<Keys>>>>,
-    /// The client-first message without its header, part of the signed text.
+    /// The client-first message without its header. It is part of the text that both sides sign.
     client_first_bare: String,
     nonce: String,
     state: State,
@@ -185,7 +186,8 @@ impl<'a> Challenge<'a> {
         let mut parts = message.split(',');
         let mut field = |key: &str| parts.next().and_then(|part| part.strip_prefix(key)?.strip_prefix('='));
         let malformed = || authentication_error("the broker's response is not a valid SCRAM message");
-        // A mandatory extension would come first; none is supported (RFC 5802).
+        // A mandatory extension would precede the nonce. None is supported, so such a message is malformed here (RFC
+        // 5802).
         let nonce = field("r").ok_or_else(malformed)?;
         let salt = field("s").ok_or_else(malformed)?;
         let count = field("i").ok_or_else(malformed)?;
@@ -220,7 +222,7 @@ impl ScramExchange {
             return Ok(cached);
         }
         let (hash, password) = (self.hash, self.password.clone());
-        // Up to a second of computation: not on a runtime thread.
+        // The derivation takes up to a second, so it does not run on a thread of the runtime.
         let derived = tokio::task::spawn_blocking(move || Keys::derive(hash, &password, salt, iterations)).await;
         let keys = derived.map_err(|_| Error::closed("the client"))?;
         Ok(Arc::new(keys))
@@ -286,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Runs an exchange with these broker messages; returns the client-final message and the result.
+    /// Runs an exchange with these messages of the broker. Returns the client-final message and the outcome.
     async fn run_exchange(scram: &Scram, nonce: &str, first: &str, last: &str) -> (String, Result<Option<Bytes>>) {
         let mut exchange = scram.exchange(nonce.to_owned());
         let proof = exchange.respond(Bytes::from(first.to_owned())).await.unwrap().unwrap();
@@ -313,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn sha512_matches_reference_values() {
-        // Computed with Python's hashlib and hmac.
+        // The expected messages were computed with Python's hashlib and hmac.
         let scram = scram(Hash::Sha512, "user", "pencil");
         let (proof, end) = run_exchange(&scram, NONCE, FIRST, SHA512_SIGNATURE).await;
         assert!(proof.ends_with(SHA512_PROOF), "{proof}");

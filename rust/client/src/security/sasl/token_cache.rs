@@ -1,4 +1,4 @@
-//! Token cache of a client: tokens are fetched once for all its connections and refreshed before they expire.
+//! Token cache of a client. Tokens are fetched once for all connections and refreshed before they expire.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,19 +12,21 @@ use crate::config::credentials::{Token, TokenSource};
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// Maximum wait of a login for a token: shorter than the timeouts of calls and connections, so that errors name the
-/// cause. The fetch continues, and the next login uses its token.
+/// Maximum time for which a login waits for a token. It is shorter than the timeouts of calls and connections, so that
+/// errors name the token source as the cause. The fetch continues, and the next login uses its token.
 const LOGIN_WAIT: Duration = Duration::from_secs(2);
-/// Time for which a token without a known expiry is kept for the next login, after its own login gave up waiting.
+/// Time for which a token without a known expiry is kept for the next login if the login that requested the token
+/// stopped waiting.
 const SPARE_LIFETIME: Duration = Duration::from_secs(30);
-/// Time for which a failure is returned without a new attempt, however many connections need a token.
+/// Time after a failed fetch during which all logins get its error without another fetch.
 const FAILURE_HOLD: Duration = Duration::from_millis(500);
-/// Minimum interval between fetches, however short the lifetime of the tokens.
+/// Minimum interval between fetches, even if the lifetime of the tokens is shorter.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum duration of one sleep. Tokens expire by the wall clock, and the machine may be suspended.
+/// Maximum duration of a single sleep. Tokens expire by the wall clock, which differs from the time slept if the
+/// machine is suspended.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// Returns the delay before a token with lifetime `lifetime` is refreshed, by the rules of Java's client: a fraction of its
+/// Returns the delay before a token with this lifetime is refreshed, by the rules of Java's client: a fraction of the
 /// lifetime, bounded by `min_period` and `buffer` if the lifetime is long enough for both. `random` is in 0..=1.
 fn refresh_after(lifetime: Duration, options: &RefreshOptions, random: f64) -> Duration {
     let fraction = (options.window_factor + options.window_jitter * random).clamp(0.0, 1.0);
@@ -41,7 +43,7 @@ type FetchResult = Result<Arc<Token>>;
 #[derive(Debug, Default)]
 struct State {
     token: Option<Arc<Token>>,
-    /// A token for a single login.
+    /// Token without a known expiry, for a single login, and the time at which it arrived.
     spare: Option<(Instant, Arc<Token>)>,
     failed: Option<(Instant, Error)>,
     /// The fetch in progress, shared by all waiting logins.
@@ -75,10 +77,10 @@ impl TokenCache {
         Self(Arc::new(Shared { source, refresh, state: Mutex::default() }))
     }
 
-    /// Returns a valid token: the current one, or a new one.
+    /// Returns a valid token: the cached token, or a new token if the cached one is missing or expired.
     ///
     /// # Errors
-    /// Errors of the source; [`Error::Connection`] if it takes too long.
+    /// Fails if the source fails to fetch a token; [`Error::Connection`] if the fetch takes too long.
     pub(super) async fn current(&self) -> FetchResult {
         let fetch = {
             let mut state = self.0.lock();
@@ -108,7 +110,7 @@ impl TokenCache {
         })
     }
 
-    /// Discards a token that a broker rejected, so that the next login fetches another.
+    /// Discards a token that a broker rejected, so that the next login fetches a new token.
     pub(super) fn invalidate(&self, token: &Arc<Token>) {
         let mut state = self.0.lock();
         if state.token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token)) {
@@ -122,9 +124,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the fetch in progress, or starts one. It runs to its end even if no login waits for it.
+    /// Returns the fetch in progress, or starts a fetch. A fetch runs to its end even if no login waits for it.
     fn start_fetch(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Option<FetchResult>> {
-        // A fetch whose task ended without a result does not count.
+        // A fetch is not in progress if its task ended without a result.
         if let Some(fetch) = state.fetch.as_ref().filter(|fetch| fetch.has_changed().is_ok()) {
             return fetch.clone();
         }
@@ -165,8 +167,8 @@ impl Shared {
         }
     }
 
-    /// Returns the current token and its remaining lifetime. Without a valid one the refresh task ends; the next token
-    /// starts another.
+    /// Returns the current token and its remaining lifetime. If no token is valid, the refresh task ends, and a new
+    /// task starts with the next token.
     fn current_with_lifetime(&self) -> Option<(Arc<Token>, Duration)> {
         let mut state = self.lock();
         let now = SystemTime::now();
@@ -180,7 +182,8 @@ impl Shared {
         result
     }
 
-    /// Refreshes tokens before they expire. After expiry only logins fetch another; retries back off exponentially.
+    /// Refreshes tokens before they expire, and retries with exponential backoff. After a token has expired, a new
+    /// token is fetched only by the next login.
     async fn keep_fresh(self: Arc<Self>) {
         let mut backoff = Backoff::new(MIN_INTERVAL, MAX_SLEEP);
         while let Some((token, lifetime)) = self.current_with_lifetime() {

@@ -1,4 +1,4 @@
-//! Lifetime and sharing of tokens.
+//! Tests of how long tokens are valid and how connections share them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,9 +15,9 @@ const REFRESH: RefreshOptions = RefreshOptions {
 #[derive(Debug)]
 struct Counting {
     fetched: Arc<AtomicUsize>,
-    /// Lifetime of the tokens; `None` for an unknown expiry.
+    /// Lifetime of the tokens; `None` if their expiry is unknown.
     lifetime: Option<Duration>,
-    /// Number of the first fetch that fails.
+    /// Number of the first fetch that fails; all later fetches fail as well.
     fails_from: usize,
     delay: Duration,
 }
@@ -56,10 +56,10 @@ fn refresh_delay_is_a_bounded_fraction_of_lifetime() {
     let after = |life, random| refresh_after(Duration::from_secs(life), &REFRESH, random).as_secs();
     assert_eq!(after(3600, 0.0), 2880);
     assert_eq!(after(3600, 1.0), 3060);
-    // Not within the last 300 s, nor within the first 60.
+    // The refresh is neither within the last 300 s nor within the first 60 s.
     assert_eq!(after(1000, 0.0), 700);
     assert_eq!(after(361, 0.0), 61);
-    // Too short for both bounds.
+    // These lifetimes are too short for both bounds, so neither applies.
     assert_eq!(after(300, 0.0), 240);
     assert_eq!(after(1, 0.0), 1);
     let early = RefreshOptions { window_factor: 0.5, buffer: Duration::ZERO, ..REFRESH };
@@ -76,7 +76,7 @@ async fn connections_share_one_token() {
     assert_eq!((text(&third), fetched.load(Ordering::Relaxed)), ("token0", 1));
     tokens.invalidate(&third);
     assert_eq!(text(&tokens.current().await.unwrap()), "token1");
-    // Invalidating a token that was replaced has no effect.
+    // Invalidating a token that has already been replaced has no effect.
     tokens.invalidate(&third);
     assert_eq!((text(&tokens.current().await.unwrap()), fetched.load(Ordering::Relaxed)), ("token1", 2));
 }
@@ -129,7 +129,7 @@ async fn expired_token_is_an_error_and_is_not_refetched() {
     let tokens = TokenCache::new(Arc::new(Late(Arc::clone(&fetched))), REFRESH);
     let error = tokens.current().await.unwrap_err();
     assert!(error.fatal() && error.to_string().contains("late: the token had ended 30 s before"), "{error}");
-    // Other connections get the same error, without another fetch.
+    // Other connections get the same error without another fetch.
     assert_eq!(tokens.current().await.unwrap_err(), error);
     sleep(FAILURE_HOLD + Duration::from_millis(100)).await;
     assert_eq!(fetched.load(Ordering::Relaxed), 1);

@@ -1,4 +1,4 @@
-//! Unsecured tokens, made by the client without a signature, for test brokers that accept any token.
+//! Unsecured tokens: the client creates them without a signature, for test brokers that accept any token.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use crate::config::credentials::{Fetching, Token, TokenSource, jwt};
 use crate::error::{Error, Result};
 
-/// Prefix of the same settings in Java's JAAS configuration.
+/// Prefix of these settings in Java's JAAS configuration.
 const JAAS_PREFIX: &str = "unsecuredLogin";
-/// Default lifetime, as in librdkafka and Java's client.
+/// Default lifetime of a token, as in librdkafka and Java's client.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Content of the tokens.
+/// Claims, lifetime and extensions of the tokens to create.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unsecured {
     claims: Map<String, Value>,
@@ -24,7 +24,7 @@ impl Unsecured {
     /// Parses librdkafka's `sasl.oauthbearer.config`: `principal=admin scope=read,write lifeSeconds=600 extension_a=b`.
     ///
     /// # Errors
-    /// A name is unknown, or the principal is missing.
+    /// Fails if a name is unknown or the principal is missing.
     pub(super) fn from_config(config: &str) -> Result<Self> {
         let error = |text: String| Error::configuration(format!("option sasl.oauthbearer.config: {text}"));
         let (mut principal, mut principal_claim) = (None, "sub");
@@ -62,7 +62,7 @@ impl Unsecured {
     /// Parses the options of Java's `OAuthBearerLoginModule`, without their prefix `unsecuredLogin`.
     ///
     /// # Errors
-    /// An option is unknown, or a claim is invalid.
+    /// Fails if an option is unknown or a claim is invalid.
     pub(super) fn from_jaas(options: &[(String, String)]) -> Result<Self> {
         let error =
             |name: &str, text: &str| Error::configuration(format!("option {JAAS_PREFIX}{name} of the login {text}"));
@@ -75,7 +75,7 @@ impl Unsecured {
                 let number = value.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
                 claims.insert(claim.to_owned(), Value::Number(number.ok_or_else(|| error(name, "is no number"))?));
             } else if let Some(claim) = name.strip_prefix("ListClaim_") {
-                // As in Java: the first character is the separator.
+                // As in Java, the first character of the value is the separator of the list.
                 let separator = value.chars().next().ok_or_else(|| error(name, "is empty"))?;
                 claims.insert(claim.to_owned(), split_list(value.get(separator.len_utf8()..).unwrap_or(""), separator));
             } else if let Some(extension) = name.strip_prefix("Extension_") {
@@ -101,7 +101,7 @@ impl Unsecured {
                  in sasl.jaas.config, by {JAAS_PREFIX}StringClaim_{principal}"
             )));
         }
-        // Invalid extensions are reported here, not at the first login.
+        // Creates a token so that invalid extensions are reported here and not at the first login.
         self.token().map(|_| self)
     }
 
