@@ -1,9 +1,9 @@
-//! Types shared across the client.
+//! Types that all modules of the client share.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Type of a client.
+/// Kind of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientKind {
     /// Producer.
@@ -36,10 +36,10 @@ impl fmt::Display for TopicPartition {
     }
 }
 
-/// Committed offset with its metadata.
+/// Committed offset of a partition, with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OffsetAndMetadata {
-    /// Next offset to read.
+    /// Offset of the next record to read.
     pub offset: i64,
     /// Application-defined text.
     pub metadata: String,
@@ -47,18 +47,18 @@ pub struct OffsetAndMetadata {
     pub leader_epoch: Option<i32>,
 }
 
-/// Offset and timestamp of a record.
+/// Offset and timestamp of a record, found by a search for a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
     /// Offset.
     pub offset: i64,
-    /// Timestamp in milliseconds since 1970, −1 if the broker returns none.
+    /// Timestamp in milliseconds since 1970; −1 if the broker returns none.
     pub timestamp: i64,
     /// Leader epoch of the record, if the broker reports it.
     pub leader_epoch: Option<i32>,
 }
 
-/// Joins up to ten items for an error text.
+/// Joins the first ten items for an error text and adds the number of further items.
 pub(crate) fn join_limited<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> String {
     let mut names: Vec<String> = list.into_iter().map(|item| item.to_string()).collect();
     let more = names.len().saturating_sub(10);
@@ -72,18 +72,18 @@ pub(crate) fn join_limited<T: fmt::Display>(list: impl IntoIterator<Item = T>) -
 pub enum Rebalance {
     /// Partitions to be revoked; their offsets can still be committed.
     Revoked(Vec<TopicPartition>),
-    /// Partitions already owned by other members.
+    /// Partitions that were lost, because other members already own them.
     Lost(Vec<TopicPartition>),
     /// Newly assigned partitions.
     Assigned(Vec<TopicPartition>),
 }
 
-/// Identity of a committing member; the generation of a non-member is −1.
+/// Identity of a group member that commits offsets. For a consumer outside a group, the generation is −1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberIdentity {
     /// Member id assigned by the coordinator.
     pub member_id: String,
-    /// Generation id, or member epoch (KIP-848).
+    /// Generation id of the group or, with KIP-848, member epoch.
     pub generation: i32,
     /// Instance id of a static member.
     pub instance_id: Option<String>,

@@ -1,7 +1,7 @@
 //! PKCS12 stores and encrypted PKCS8 keys, read by AWS-LC.
 //!
-//! The only module that calls AWS-LC's C interface, since aws-lc-rs has no safe interface for these formats. Every
-//! pointer is owned by a guard that frees it; nothing allocated in C outlives its function.
+//! This is the only module that calls AWS-LC's C interface, because aws-lc-rs has no safe interface for these formats.
+//! A guard owns every pointer and frees it, and no C allocation outlives the Rust function that made it.
 
 #![allow(unsafe_code, reason = "C functions without a safe wrapper; each block says why it is sound")]
 
@@ -16,9 +16,9 @@ use super::kdf_limits;
 /// Contents of a store.
 #[derive(Default)]
 pub(super) struct StoreContents {
-    /// Private key, as PKCS8 in DER.
+    /// Private key in DER, as PKCS8.
     pub(super) key: Option<Zeroizing<Vec<u8>>>,
-    /// Certificate chain in DER, leaf first, if the store assigns certificates to the key.
+    /// Certificate chain in DER, leaf first. Empty unless the store assigns certificates to the key.
     pub(super) chain: Vec<Vec<u8>>,
     /// All other certificates in DER, in no particular order.
     pub(super) certificates: Vec<Vec<u8>>,
@@ -29,11 +29,11 @@ pub(super) struct StoreContents {
 pub(super) enum StoreError {
     /// The password is wrong.
     Password,
-    /// Another reason, as text.
+    /// Any other reason, as text.
     Invalid(String),
 }
 
-/// Opens a PKCS12 store.
+/// Opens a PKCS12 store and returns its contents.
 pub(super) fn pkcs12(der: &[u8], password: &str) -> Result<StoreContents, StoreError> {
     kdf_limits::check_pkcs12(der, password).map_err(StoreError::Invalid)?;
     let password = nul_terminated(password)?;
@@ -118,7 +118,7 @@ impl Stack {
         if stack.is_null() { Err(last_error()) } else { Ok(Self(stack)) }
     }
 
-    /// Returns the pointer under its C type: typed stacks are aliases of the generic one.
+    /// Returns the pointer under its C type. In AWS-LC, typed stacks are aliases of the generic stack.
     fn as_x509(&self) -> *mut c::stack_st_X509 {
         self.0.cast()
     }
@@ -149,7 +149,7 @@ impl Drop for Stack {
     }
 }
 
-/// Copies a buffer allocated by AWS-LC and frees it, which wipes it.
+/// Copies a buffer allocated by AWS-LC and frees the buffer. AWS-LC wipes memory that it frees.
 fn copy_and_free(buffer: *mut u8, len: usize) -> Vec<u8> {
     if buffer.is_null() {
         return Vec::new();
@@ -162,7 +162,8 @@ fn copy_and_free(buffer: *mut u8, len: usize) -> Vec<u8> {
     }
 }
 
-/// Returns the error of this thread's last AWS-LC call. Error texts are not compiled in, only codes.
+/// Returns the error of this thread's last AWS-LC call. It is known only as a code, because AWS-LC's error texts are
+/// not compiled in.
 fn last_error() -> StoreError {
     let mut code = 0;
     loop {
@@ -177,17 +178,17 @@ fn last_error() -> StoreError {
                 unsafe { c::ERR_clear_error() };
                 return StoreError::Password;
             }
-            // The oldest error is the cause.
+            // The oldest error in the queue is the cause.
             _ if code == 0 => code = next,
             _ => {}
         }
     }
 }
 
-/// Splits a code into library and reason, as `ERR_GET_LIB` and `ERR_GET_REASON` do.
+/// Splits an error code into library and reason, as `ERR_GET_LIB` and `ERR_GET_REASON` do.
 fn library_and_reason(code: u32) -> (i32, i32) {
     let part = |bits: u32| i32::try_from(bits).unwrap_or_default();
-    // PKCS12 has its own library code, with the reasons of PKCS8.
+    // PKCS12 has its own library code, but the reason codes of PKCS8.
     let library = match part(code >> 24) {
         c::ERR_LIB_PKCS12 => c::ERR_LIB_PKCS8,
         library => library,

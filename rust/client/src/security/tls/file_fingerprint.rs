@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use super::roots;
 use crate::config::TlsOptions;
 
-/// Fingerprints of all files that a configuration reads.
+/// Fingerprints of all files from which a configuration is read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileFingerprints(Vec<(PathBuf, Option<FileFingerprint>)>);
 
-/// Fingerprint of a file: distinguishes replaced files (inode) and rewritten ones (times and size).
+/// Fingerprint of a file. It changes if the file is replaced (inode) or rewritten (times and size).
 #[derive(Debug, PartialEq, Eq)]
 struct FileFingerprint {
     len: u64,
@@ -20,7 +20,7 @@ struct FileFingerprint {
 }
 
 impl FileFingerprints {
-    /// Takes the fingerprints of all files that the options name, including those in a directory.
+    /// Takes the fingerprints of all files named by the options, including the files in a directory.
     pub(super) fn take(options: &TlsOptions) -> Self {
         let mut paths: Vec<PathBuf> = Vec::new();
         if let Some(location) = options.truststore_location.as_deref().filter(|location| *location != "probe") {
@@ -47,7 +47,7 @@ impl FileFingerprint {
     }
 }
 
-/// Returns inode and change time.
+/// Returns the inode and the change time of a file.
 #[cfg(unix)]
 fn inode_and_ctime(file: &Metadata) -> (u64, i64, i64) {
     use std::os::unix::fs::MetadataExt;

@@ -6,10 +6,10 @@ use crate::secret::Secret;
 use super::stores::{KeyPassword, Source};
 use super::{keystore, x509};
 
-/// Opens a store; returns the number of bytes of its key and of its certificates.
+/// Opens a store. Returns the size of its key and the total size of its certificates, in bytes.
 ///
 /// # Errors
-/// It cannot be opened, or its key cannot be used.
+/// Fails if the store cannot be opened or its key cannot be used.
 pub fn store(bytes: &[u8], password: Option<&str>, key_password: Option<&str>) -> Result<(usize, usize)> {
     let secret = |text: &str| Secret::from(text.to_owned());
     let (password, key_password) = (password.map(secret), key_password.map(secret));

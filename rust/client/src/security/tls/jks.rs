@@ -1,6 +1,6 @@
 //! Java's own key stores (`JKS`), in the format of `sun.security.provider.JavaKeyStore`.
 //!
-//! All parts have explicit lengths; no memory is allocated beyond the bytes present.
+//! All fields have explicit lengths. A wrong length never causes an allocation that is larger than the store.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use zeroize::Zeroizing;
@@ -9,11 +9,11 @@ use super::awslc::StoreContents;
 use super::x509;
 
 const MAGIC: [u8; 4] = [0xFE, 0xED, 0xFE, 0xED];
-/// Constant prefix of a store's digest, after the password.
+/// Constant text that is hashed after the password when a store's digest is computed.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
-/// Size of SHA-1, of a key's salt, and of the digests of keys and stores.
+/// Size of a SHA-1 digest, in bytes: the digests of keys and stores, and the salt of a key.
 const DIGEST_SIZE: usize = 20;
-/// 1.3.6.1.4.1.42.2.17.1.1: the algorithm that protects JKS keys.
+/// Object identifier 1.3.6.1.4.1.42.2.17.1.1 of the algorithm that protects JKS keys.
 const KEY_PROTECTOR: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x2A, 0x02, 0x11, 0x01, 0x01];
 
 /// Reason why a store cannot be opened.
@@ -23,7 +23,7 @@ pub(super) enum JksError {
     Password,
     /// The key's password is wrong.
     KeyPassword,
-    /// The content is invalid.
+    /// The content of the store is invalid.
     Invalid(&'static str),
 }
 
@@ -32,8 +32,8 @@ pub(super) fn is_jks(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Opens a store. Without a password its digest is not verified, as in Java. Its key is read only if `key_password` is
-/// set.
+/// Opens a store. As in Java, the digest of the store is not verified if `password` is not set. The key is read only if
+/// `key_password` is set.
 pub(super) fn open(
     bytes: &[u8],
     password: Option<&str>,
@@ -80,7 +80,7 @@ pub(super) fn open(
     Ok(contents)
 }
 
-/// Decrypts a key to PKCS8: XOR with a chain of digests that starts with a salt.
+/// Decrypts a private key to PKCS8. The key is combined by XOR with a chain of digests that starts with a salt.
 fn unprotect(protected: &[u8], password: &str) -> Result<Zeroizing<Vec<u8>>, JksError> {
     let Some((_, bytes)) = x509::encrypted_key(protected).filter(|(oid, _)| *oid == KEY_PROTECTOR) else {
         return Err(JksError::Invalid("its key is protected with an unknown algorithm"));
@@ -101,7 +101,7 @@ fn unprotect(protected: &[u8], password: &str) -> Result<Zeroizing<Vec<u8>>, Jks
     Ok(plain)
 }
 
-/// Encodes a password as Java does: UTF-16, big endian.
+/// Encodes a password as Java does, in big-endian UTF-16.
 fn utf16(password: &str) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(password.encode_utf16().flat_map(u16::to_be_bytes).collect())
 }
@@ -120,7 +120,7 @@ fn sha1(parts: &[&[u8]]) -> [u8; DIGEST_SIZE] {
 
 const TRUNCATED: JksError = JksError::Invalid("it is truncated");
 
-/// The unread bytes of a store.
+/// The bytes of a store that are not yet read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         self.take(usize::from(u16::from_be_bytes(bytes)))
     }
 
-    /// Reads a certificate; version 2 precedes it with its type.
+    /// Reads a certificate. In version 2 of the format, the type of the certificate precedes it.
     fn read_certificate(&mut self, version: u32) -> Result<Vec<u8>, JksError> {
         if version == 2 && self.read_text()? != b"X.509" {
             return Err(JksError::Invalid("it has certificates of an unknown type"));
@@ -188,7 +188,7 @@ mod tests {
         [vec![0x30, u8::try_from(whole.len()).unwrap()], whole].concat()
     }
 
-    /// Builds a store with a key and a chain of two, and a trusted certificate.
+    /// Builds a store with a key, its chain of two certificates, and a trusted certificate.
     fn store(version: u32) -> Vec<u8> {
         let mut store = MAGIC.to_vec();
         let write_certificate = |store: &mut Vec<u8>, bytes: &[u8]| {
@@ -222,7 +222,7 @@ mod tests {
             assert_eq!(&contents.key.unwrap()[..], b"the key, longer than one digest");
             assert_eq!(contents.chain, [&b"leaf"[..], b"above"]);
             assert_eq!(contents.certificates, [b"root"]);
-            // Trusted certificates are readable without a password, as in Java.
+            // As in Java, trusted certificates can be read without a password.
             let contents = open(&store(version), None, None).unwrap();
             assert!(contents.key.is_none() && contents.chain.is_empty());
             assert_eq!(contents.certificates, [b"root"]);
@@ -249,7 +249,7 @@ mod tests {
             key + contents.chain.iter().chain(&contents.certificates).map(Vec::len).sum::<usize>()
         };
         for end in 0..store.len() {
-            // The last bytes are a digest, which is not verified without a password.
+            // The last bytes of a store are its digest, which is not verified without a password.
             let cut = [&store[..end], &[0; DIGEST_SIZE]].concat();
             assert_eq!(open(&cut, None, Some("of the key")).is_ok(), end >= store.len() - DIGEST_SIZE, "{end}");
         }

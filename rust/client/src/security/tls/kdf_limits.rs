@@ -1,24 +1,25 @@
-//! Limits on key derivation: iteration counts of a store, read before AWS-LC runs them. AWS-LC accepts up to 100
-//! million per count.
+//! Limits on key derivation. The iteration counts of a store are checked before AWS-LC derives keys with them, because
+//! AWS-LC accepts up to 100 million iterations per count.
 //!
-//! Visible are the counts of the MAC (RFC 7292), of encrypted parts, and of keys outside encrypted parts. Keys inside
-//! encrypted parts are not visible; only AWS-LC decrypts them. Writing such a store requires its password, and no known
-//! tool does so.
+//! The checked counts are those of the MAC (RFC 7292), of encrypted ContentInfos, and of keys outside encrypted
+//! ContentInfos. The counts of keys inside encrypted ContentInfos are not checked, because only AWS-LC decrypts them.
+//! No known tool writes such a store, and writing it requires the password.
 
 use std::borrow::Cow;
 
 use super::x509::{INTEGER, OID, Reader, SEQUENCE};
 
-/// Maximum sum of all counts of a store. keytool writes 10,000 for each of three; OWASP recommends 600,000. The most
-/// expensive derivation, a MAC with SHA-512, takes 1.2 s at this limit, PBKDF2 with SHA-256 half of that.
+/// Maximum sum of all iteration counts of a store. keytool writes three counts of 10,000 each; OWASP recommends 600,000
+/// iterations. At this limit the slowest derivation, a MAC with SHA-512, takes 1.2 s, and PBKDF2 with SHA-256 half of
+/// that.
 const MAX_ITERATIONS: u64 = 5_000_000;
 
-/// The only context-specific tag used in stores.
+/// The context-specific tag 0. Stores use no other context-specific tag.
 const WRAPPED: u8 = 0xA0;
 
 /// # Errors
 pub(super) fn check_pkcs12(ber: &[u8], password: &str) -> Result<(), String> {
-    // AWS-LC tries both encodings of an empty password.
+    // If the password is empty, AWS-LC tries both of its encodings.
     let attempts = if password.is_empty() { 2 } else { 1 };
     check(pkcs12_iterations(ber, attempts), "keytool -importkeystore, or openssl pkcs12 -export with -iter 100000")
 }
@@ -34,12 +35,13 @@ fn check(iterations: Option<u64>, tool: &str) -> Result<(), String> {
             "its password would be hashed {count} times, and the maximum is {MAX_ITERATIONS}: write it again with fewer \
              iterations ({tool})"
         )),
-        // If no count was found, AWS-LC reports a more precise error.
+        // If no count was found, the store is passed to AWS-LC, which reports a more precise error.
         _ => Ok(()),
     }
 }
 
-/// Returns the sum of all visible counts; the MAC's count is multiplied by its attempts.
+/// Returns the sum of all iteration counts that can be read. The count of the MAC is multiplied by the number of
+/// attempts.
 fn pkcs12_iterations(ber: &[u8], attempts: u64) -> Option<u64> {
     let mut store = Reader(Reader(ber).take(SEQUENCE)?);
     let _version = store.take(INTEGER)?;
@@ -66,14 +68,14 @@ fn safes_iterations(content: &[u8]) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the octets of an unencrypted ContentInfo (PKCS7).
+/// Returns the content octets of an unencrypted ContentInfo (PKCS7).
 fn unencrypted_content(content: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut content = Reader(content);
     let _type = content.take(OID)?;
     Reader(content.take(WRAPPED)?).octets()
 }
 
-/// Returns the iterations of an encrypted ContentInfo.
+/// Returns the iteration count of an encrypted ContentInfo.
 fn encrypted_iterations(content: &[u8]) -> Option<u64> {
     let mut content = Reader(content);
     let _type = content.take(OID)?;
@@ -89,20 +91,20 @@ fn bags_iterations(bags: &[u8]) -> Option<u64> {
     let mut sum = 0u64;
     while let Some(bag) = bags.take(SEQUENCE) {
         let mut bag = Reader(bag);
-        // An unreadable bag does not hide those before it: AWS-LC decrypts them first. Certificates and unencrypted
-        // keys have another structure.
+        // An unreadable bag does not end the loop, because AWS-LC decrypts the bags before it. Certificates and
+        // unencrypted keys are unreadable here, because they have another structure, and count as 0.
         let key = bag.take(OID).and_then(|_type| bag.take(WRAPPED)).and_then(key_iterations);
         sum = sum.saturating_add(key.unwrap_or(0));
     }
     Some(sum)
 }
 
-/// Returns the iterations of an EncryptedPrivateKeyInfo.
+/// Returns the iteration count of an EncryptedPrivateKeyInfo.
 fn key_iterations(key: &[u8]) -> Option<u64> {
     algorithm_iterations(Reader(Reader(key).take(SEQUENCE)?).take(SEQUENCE)?)
 }
 
-/// Returns the iterations of an AlgorithmIdentifier of PBES1, PKCS12, or PBES2 with PBKDF2 (RFC 8018).
+/// Returns the iteration count of an AlgorithmIdentifier of PBES1, PKCS12, or PBES2 with PBKDF2 (RFC 8018).
 fn algorithm_iterations(algorithm: &[u8]) -> Option<u64> {
     let mut algorithm = Reader(algorithm);
     let _type = algorithm.take(OID)?;
@@ -116,7 +118,8 @@ fn algorithm_iterations(algorithm: &[u8]) -> Option<u64> {
     parameters.take(INTEGER).map(unsigned_value)
 }
 
-/// Returns the value of an integer; negative or too large ones count as unlimited, since AWS-LC rejects both.
+/// Returns the value of an integer. Negative and too large integers count as unlimited iterations, because AWS-LC
+/// rejects both.
 fn unsigned_value(integer: &[u8]) -> u64 {
     let zeros = integer.iter().take_while(|byte| **byte == 0).count();
     match integer.get(zeros..) {
@@ -142,7 +145,7 @@ mod tests {
         [&[tag], &length[..], &content].concat()
     }
 
-    /// Encodes an element of indefinite length.
+    /// Encodes a BER element of indefinite length.
     fn indefinite(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
         [&[tag, 0x80], &parts.concat()[..], &[0, 0]].concat()
     }

@@ -13,10 +13,11 @@ use super::x509;
 use crate::config::{StoreType, TlsOptions};
 use crate::error::{Error, Result};
 
-/// Returns the certificate chain and key to present to brokers that request one; `None` if none is configured.
+/// Returns the certificate chain and the private key that the client presents to brokers that request a certificate.
+/// Returns `None` if no certificate is configured.
 ///
 /// # Errors
-/// A file cannot be read or used, or certificate and key do not match.
+/// Fails if a file cannot be read or used, or if certificate and key do not match.
 pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Option<Arc<CertifiedKey>>> {
     let is_separate = options.keystore_certificate_chain.is_some()
         || options.keystore_key.is_some()
@@ -57,7 +58,7 @@ fn pem<'a>(option: &'static str, path: Option<&'a Path>) -> Source<'a> {
     Source { option, path, password_option: "ssl.key.password", password: None, declared_type: Some(StoreType::Pem) }
 }
 
-/// Reads certificate and key from separate options.
+/// Reads the certificate and the key from separate options.
 fn read_separate(options: &TlsOptions, key: KeyPassword<'_>) -> Result<StoreContents> {
     let both = |first: &str, second: &str| {
         Error::configuration(format!("{first} and {second} set the same value: set only one"))
@@ -67,7 +68,7 @@ fn read_separate(options: &TlsOptions, key: KeyPassword<'_>) -> Result<StoreCont
         source.open(&source.read(path)?, key)
     };
     let text = |option, text: &str, key| pem(option, None).open_pem(text.as_bytes(), key);
-    // One file may contain both.
+    // If no key is configured, the file with the certificate also contains the key.
     let in_one = options.keystore_key.is_none() && options.key_location.is_none();
     let key_in_chain = in_one.then_some(key);
     let mut contents = match (&options.keystore_certificate_chain, &options.certificate_location) {
@@ -98,7 +99,7 @@ fn read_separate(options: &TlsOptions, key: KeyPassword<'_>) -> Result<StoreCont
     Ok(contents)
 }
 
-/// Returns the key with its certificate chain, leaf first.
+/// Returns the private key with its certificate chain, leaf first.
 pub(super) fn certified_key(contents: StoreContents, provider: &CryptoProvider) -> Result<CertifiedKey> {
     let key_error = |reason: String| Error::configuration(format!("the client's private key cannot be used: {reason}"));
     let der = contents.key.as_deref().map(Vec::as_slice).unwrap_or_default();
@@ -120,11 +121,11 @@ pub(super) fn certified_key(contents: StoreContents, provider: &CryptoProvider) 
     })
 }
 
-/// Returns the certificate of `key`, followed by its issuers as far as present.
+/// Returns the certificate of `key`, followed by the certificates of its issuers that are present.
 fn chain(mut all: Vec<CertificateDer<'static>>, key: &Arc<dyn SigningKey>) -> Option<Vec<CertificateDer<'static>>> {
     let belongs = |certificate: &CertificateDer<'static>| {
         let pair = CertifiedKey::new(vec![certificate.clone()], Arc::clone(key));
-        // Keys that do not reveal their public half are assumed to match.
+        // A key that does not reveal its public half is assumed to match.
         matches!(pair.keys_match(), Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)))
     };
     let leaf = all.iter().position(belongs)?;

@@ -1,4 +1,4 @@
-//! TLS: trusted authorities, the client's certificate, and the rustls configuration built from them.
+//! TLS: trusted authorities, the client's certificate, and the rustls configuration that is built from them.
 
 mod awslc;
 mod file_fingerprint;
@@ -31,25 +31,25 @@ use crate::config::TlsOptions;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Maximum number of cached TLS sessions of a client; a resumed session needs no certificates in its handshake.
+/// Maximum number of cached TLS sessions per client. A handshake that resumes a session needs no certificates.
 const MAX_SESSIONS: usize = 256;
-/// Interval at which unusable files are read again although they have not changed.
+/// Interval at which files that could not be used are read again, even if they have not changed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// TLS configuration of one client, updated when its files change.
+/// TLS configuration of one client. It is updated when the files change.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
     current: Mutex<Current>,
 }
 
-/// The configuration in use.
+/// The configuration that is currently used.
 #[derive(Debug)]
 struct Current {
     config: Arc<ClientConfig>,
-    /// Fingerprints of the files it was read from.
+    /// Fingerprints of the files from which the configuration was read.
     fingerprints: FileFingerprints,
-    /// Fingerprints of files that could not be used, and the time of the attempt.
+    /// Fingerprints of files that could not be used, and the time when they were read.
     last_failure: Option<(FileFingerprints, Instant)>,
 }
 
@@ -57,7 +57,7 @@ impl Tls {
     /// Reads certificates and keys.
     ///
     /// # Errors
-    /// A file cannot be read or used.
+    /// Fails if a file cannot be read or used.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         if !options.verify {
             tracing::warn!(
@@ -75,10 +75,11 @@ impl Tls {
         Ok(Self { options: options.clone(), current: Mutex::new(current) })
     }
 
-    /// Returns the configuration for a new handshake, updated from the files if they have changed and are usable.
+    /// Returns the configuration for a new handshake. It is read again if the files have changed; the previous
+    /// configuration remains in use if the new files cannot be used.
     pub(crate) async fn config(self: &Arc<Self>) -> Arc<ClientConfig> {
         let tls = Arc::clone(self);
-        // Files may be on a network file system.
+        // Runs on a blocking thread, because the files may be on a network file system.
         match tokio::task::spawn_blocking(move || tls.refresh()).await {
             Ok(config) => config,
             Err(_) => Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).config),
@@ -116,7 +117,7 @@ impl Tls {
     }
 }
 
-/// Builds the configuration from the options and their files.
+/// Builds the configuration from the options and the files that they name.
 fn configure(options: &TlsOptions) -> Result<Arc<ClientConfig>> {
     let setup_error = |error: rustls::Error| Error::configuration(format!("TLS cannot be set up: {error}"));
     let provider = Arc::new(suites::provider(options)?);
@@ -135,10 +136,11 @@ fn configure(options: &TlsOptions) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Returns the private key in a PEM text as DER, decrypted if necessary.
+/// Returns the private key in a PEM text as DER, and decrypts it if necessary.
 ///
 /// # Errors
-/// The text has no key, or it cannot be decrypted. The error names `option`, and `ssl.key.password` for the password.
+/// Fails if the text has no key or if the key cannot be decrypted. The error names `option` or, for a wrong password,
+/// `ssl.key.password`.
 pub(crate) fn private_key(option: &'static str, pem: &Secret, password: Option<&Secret>) -> Result<Zeroizing<Vec<u8>>> {
     let source =
         Source { option, path: None, password_option: "ssl.key.password", password: None, declared_type: None };
@@ -146,10 +148,10 @@ pub(crate) fn private_key(option: &'static str, pem: &Secret, password: Option<&
     contents.key.ok_or_else(|| source.error("has no private key (PEM: -----BEGIN PRIVATE KEY-----)"))
 }
 
-/// Returns the host name in `address` (`host:port`) as a server name.
+/// Returns the host in `address` (`host:port`) as a TLS server name.
 ///
 /// # Errors
-/// The host is not a name that a certificate can have.
+/// Fails if a certificate cannot contain this host name.
 pub(crate) fn server_name(address: &str) -> Result<ServerName<'static>> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
@@ -216,7 +218,7 @@ mod tests {
         let first = tls.refresh();
         assert!(Arc::ptr_eq(&first, &tls.refresh()));
         let (certificate, key) = folder.self_signed();
-        // In between, certificate and key do not match: the previous ones remain in use.
+        // The new certificate does not match the old key, so the previous certificate and key remain in use.
         folder.write("own.pem", &certificate);
         assert!(Arc::ptr_eq(&first, &tls.refresh()));
         assert!(Arc::ptr_eq(&first, &tls.refresh()));

@@ -4,13 +4,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// Content between a BEGIN line and its END line.
+/// A section of a PEM text, between its BEGIN and END lines.
 pub(super) struct Section {
-    /// Label, for example `CERTIFICATE`.
+    /// Label of the section, such as `CERTIFICATE`.
     pub(super) label: String,
     /// Decoded content; empty if `legacy_encryption` is set.
     pub(super) der: Zeroizing<Vec<u8>>,
-    /// True if encrypted in OpenSSL's legacy format (RFC 1421's `Proc-Type: 4,ENCRYPTED`).
+    /// True if the section is encrypted in OpenSSL's legacy format (RFC 1421's `Proc-Type: 4,ENCRYPTED`).
     pub(super) legacy_encryption: bool,
 }
 

@@ -10,18 +10,18 @@ use super::{pem, x509};
 use crate::config::TlsOptions;
 use crate::error::{Error, Result};
 
-/// Source of trusted authorities.
+/// Source of the trusted authorities.
 pub(super) enum Roots {
     /// The system's trust store.
     System,
-    /// The configured certificates only.
+    /// Only the configured certificates.
     Configured(Vec<CertificateDer<'static>>),
 }
 
-/// Reads the authorities set in the options.
+/// Reads the trusted authorities that the options set.
 ///
 /// # Errors
-/// A store cannot be read, or has no certificate.
+/// Fails if a store cannot be read or has no certificate.
 pub(super) fn read(options: &TlsOptions) -> Result<Roots> {
     let source = |option, path| Source {
         option,
@@ -52,15 +52,15 @@ pub(super) fn read(options: &TlsOptions) -> Result<Roots> {
 
 fn file(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut contents = source.open(&source.read(path)?, None)?;
-    // A store with a key belongs to a client or broker: only its CA certificates are trusted, as far as they are
-    // recognised.
+    // A store with a key belongs to a client or broker, so only those of its certificates are trusted that are
+    // recognised as CA certificates.
     if contents.key.is_some() {
         contents.certificates.retain(|der| x509::Certificate::parse(der).is_some_and(|certificate| certificate.is_ca));
     }
     Ok(contents.certificates)
 }
 
-/// Reads all PEM files of a directory, in the layout of OpenSSL's `c_rehash` or any other.
+/// Reads all PEM files of a directory, whether its layout is that of OpenSSL's `c_rehash` or another.
 fn folder(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut certificates: Vec<Vec<u8>> = Vec::new();
     for path in files(path).map_err(|error| source.error(format!("cannot be read: {error}")))? {
@@ -70,7 +70,7 @@ fn folder(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
             certificates.extend(file_source.open_pem(&bytes, None)?.certificates);
         }
     }
-    // Hash links are duplicates of the same files.
+    // In the layout of `c_rehash`, hash links name the same files again.
     certificates.sort();
     certificates.dedup();
     Ok(certificates)
@@ -81,7 +81,7 @@ pub(super) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        // Empty files are skipped as markers.
+        // Empty files are skipped, because they are only markers.
         if std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
             files.push(path);
         }
@@ -97,7 +97,7 @@ fn configured(source: &Source<'_>, certificates: Vec<Vec<u8>>) -> Result<Roots> 
     Ok(Roots::Configured(certificates.into_iter().map(CertificateDer::from).collect()))
 }
 
-/// Builds rustls' root store. Unreadable certificates are ignored unless all are unreadable.
+/// Builds rustls' root store. Unreadable certificates are ignored, but if all are unreadable, it fails.
 pub(super) fn store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     let (added, ignored) = store.add_parsable_certificates(certificates.iter().cloned());

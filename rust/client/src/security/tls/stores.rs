@@ -1,4 +1,4 @@
-//! Certificate and key files; their format is detected by the first bytes.
+//! Reads certificate and key files. The first bytes of a file determine its format.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,25 +11,25 @@ use crate::config::StoreType;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Maximum file size: Java's default store of all public authorities has a quarter of a MiB.
+/// Maximum file size. Java's default store with all public authorities has only a quarter of a MiB.
 const MAX_SIZE: u64 = 16 << 20;
 
-/// Origin of the bytes of a store, and the password to open it.
+/// Source of a store's bytes: an option that names a file or contains the text, and the password of the store.
 pub(super) struct Source<'a> {
-    /// Option that sets the file or text.
+    /// Name of the option with the file or text.
     pub(super) option: &'static str,
-    /// File; `None` if the option contains the text itself.
+    /// Path of the file; `None` if the option contains the text itself.
     pub(super) path: Option<&'a Path>,
-    /// Option that sets the password.
+    /// Name of the option with the password.
     pub(super) password_option: &'static str,
     /// The password.
     pub(super) password: Option<&'a Secret>,
-    /// Declared type, if the type option is set.
+    /// Type that the user declared, if any.
     pub(super) declared_type: Option<StoreType>,
 }
 
 impl Source<'_> {
-    /// Returns option and file, for error texts.
+    /// Returns the names of the option and the file, for error texts.
     fn name(&self) -> String {
         match self.path {
             Some(path) => format!("{} ({})", self.option, path.display()),
@@ -64,7 +64,8 @@ impl Source<'_> {
         Ok(bytes)
     }
 
-    /// Opens a store of any type. Its key is read only if `key` is set, with or without a password.
+    /// Opens a store of any type. The private key is read only if `key` is `Some`, whether or not it contains a
+    /// password.
     pub(super) fn open(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<StoreContents> {
         let detected = self.kind(bytes)?;
         match (self.declared_type, detected) {
@@ -156,7 +157,7 @@ impl Source<'_> {
         }
     }
 
-    /// Parses PEM, whatever the declared type.
+    /// Parses the bytes as PEM, whatever type the user declared.
     pub(super) fn open_pem(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<StoreContents> {
         let text = std::str::from_utf8(bytes).map_err(|_| self.error("is no PEM: it is not text"))?;
         let mut contents = StoreContents::default();
@@ -207,10 +208,10 @@ impl Source<'_> {
     }
 }
 
-/// Password of a private key.
+/// Password for a private key in a store.
 #[derive(Clone, Copy)]
 pub(super) struct KeyPassword<'a> {
-    /// Password of the key itself; the store's password is the fallback.
+    /// Password of the key. If it is `None`, the password of the store is used.
     pub(super) password: Option<&'a Secret>,
 }
 

@@ -1,4 +1,4 @@
-//! TLS versions, cipher suites and curves, by their names in Java and OpenSSL.
+//! Finds TLS versions, cipher suites and curves by their names in Java and OpenSSL.
 
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Returns the crypto provider with the configured cipher suites and curves.
 ///
 /// # Errors
-/// None of the configured names is supported.
+/// Fails if none of the configured names is supported.
 pub(super) fn provider(options: &TlsOptions) -> Result<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     if !options.cipher_suites.is_empty() {
@@ -35,8 +35,8 @@ pub(super) fn provider(options: &TlsOptions) -> Result<CryptoProvider> {
     Ok(provider)
 }
 
-/// Returns the supported ones of the named items. Unsupported names are ignored with a warning, because lists are often
-/// copied from clients that still support obsolete algorithms.
+/// Returns the cipher suites or curves with these names. Unsupported names are skipped with a warning, because lists
+/// are often copied from clients that still support obsolete algorithms.
 fn select<T>(
     option: &str,
     names: &[String],
@@ -61,7 +61,7 @@ fn select<T>(
     Ok(selected)
 }
 
-/// Returns the IANA and OpenSSL names of the suite that rustls calls `name`.
+/// Returns the IANA and the OpenSSL name of the cipher suite that rustls calls `name`.
 fn suite_names(name: &str) -> (String, String) {
     let iana = name.replacen("TLS13_", "TLS_", 1);
     let openssl = match iana.strip_prefix("TLS_ECDHE_").and_then(|rest| rest.split_once("_WITH_")) {
@@ -70,7 +70,7 @@ fn suite_names(name: &str) -> (String, String) {
             let cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305").replace('_', "-");
             format!("ECDHE-{authentication}-{cipher}")
         }
-        // OpenSSL uses the IANA names for TLS 1.3.
+        // For TLS 1.3, OpenSSL uses the IANA names.
         None => iana.clone(),
     };
     (iana, openssl)
@@ -88,7 +88,7 @@ fn group(name: &str) -> Option<&'static dyn SupportedKxGroup> {
 /// Returns the enabled TLS versions.
 ///
 /// # Errors
-/// None of the configured versions is supported.
+/// Fails if none of the configured versions is supported.
 pub(super) fn versions(options: &TlsOptions) -> Result<Vec<&'static SupportedProtocolVersion>> {
     let find = |name: &str| match name {
         "TLSv1.2" => Some(&rustls::version::TLS12),

@@ -1,4 +1,4 @@
-//! Error texts for certificates and TLS handshakes, with causes and remedies.
+//! Error texts for rejected certificates and failed TLS handshakes, with causes and remedies.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatibl
 use super::x509;
 use super::x509::{Certificate, format_utc};
 
-/// Minimum size of RSA keys, as in OpenSSL, Java and browsers.
+/// Minimum size of RSA keys in bits, as in OpenSSL, Java and browsers.
 const RSA_BITS: usize = 2048;
 
-/// A rejected certificate, with a complete error text.
+/// Error for a rejected certificate, with the complete error text.
 #[derive(Debug)]
 pub(super) struct RejectedCertificate(pub(super) String);
 
@@ -23,7 +23,8 @@ impl fmt::Display for RejectedCertificate {
 
 impl std::error::Error for RejectedCertificate {}
 
-/// Returns true if a certificate is rejected because it belongs to an authority. rustls has no error variant for this.
+/// Returns true if a broker's certificate is rejected because it is an authority's certificate. rustls has no error
+/// variant for this case.
 pub(super) fn is_authority(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidCertificate(CertificateError::Other(other))
         if format!("{:?}", other.0).contains("CaUsedAsEndEntity"))
@@ -48,7 +49,7 @@ pub(super) fn certificate(
         .chain(intermediates.iter().filter_map(|certificate| Certificate::parse(certificate)))
         .collect();
     let now = x509::now();
-    // Selects the certificate of the chain that has the fault.
+    // Finds the faulty certificate in the chain.
     let find_faulty =
         |is: &dyn Fn(&Certificate<'_>) -> bool| all.iter().find(|certificate| is(certificate)).unwrap_or(&leaf);
     match problem {
@@ -139,7 +140,7 @@ pub(super) fn certificate(
 }
 
 impl Certificate<'_> {
-    /// Names this certificate relative to the broker's leaf.
+    /// Describes this certificate by its position in the broker's chain and by its name.
     fn label(&self, leaf: &Certificate<'_>) -> String {
         let role = if self == leaf { "the broker's certificate" } else { "a certificate above the broker's," };
         match self.common_name().or_else(|| self.names.first().cloned()) {
@@ -172,13 +173,13 @@ fn name_mismatch(leaf: &Certificate<'_>, name: Option<&ServerName<'_>>) -> Strin
     )
 }
 
-/// Quotes a name taken from a certificate; it is untrusted and cannot break out of the quotes.
+/// Quotes a name taken from a certificate. The name is untrusted, so it is escaped and cannot end the quotes.
 fn quoted(name: Option<String>) -> String {
     name.map_or_else(|| "an unnamed authority".into(), |name| format!("{name:?}"))
 }
 
-/// Describes a failed handshake; the first bytes received reveal a server that does not use TLS. `has_certificate` is
-/// true if the client has a certificate.
+/// Describes a failed handshake. The bytes received first (`first`) show whether the server uses TLS at all.
+/// `has_certificate` is true if the client has a certificate.
 pub(crate) fn handshake(
     error: &rustls::Error,
     first: &[u8],
@@ -225,7 +226,7 @@ fn no_common_version() -> String {
         .into()
 }
 
-/// Describes an alert with which the broker ended the handshake.
+/// Describes the alert with which the broker ended the handshake.
 pub(crate) fn describe_alert(alert: AlertDescription, has_certificate: bool) -> String {
     let keystore = "ssl.keystore.location (or ssl.certificate.location and ssl.key.location)";
     match alert {
@@ -265,7 +266,7 @@ pub(crate) fn describe_alert(alert: AlertDescription, has_certificate: bool) -> 
     }
 }
 
-/// Returns true if an alert rejects the client's identity: a retry would fail too.
+/// Returns true if an alert rejects the client's identity, so that a retry would fail too.
 pub(crate) fn is_client_rejected(error: &rustls::Error) -> bool {
     matches!(
         error,

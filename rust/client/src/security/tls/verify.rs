@@ -24,17 +24,18 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Verifier {
     inner: Option<Arc<dyn ServerCertVerifier>>,
-    /// Configured certificates; a broker may present one of these as its own, although it belongs to an authority.
+    /// Configured certificates. A broker may present one of these as its own certificate, even if it is an authority's
+    /// certificate.
     trusted: Vec<CertificateDer<'static>>,
     check_hostname: bool,
     provider: Arc<CryptoProvider>,
 }
 
 impl Verifier {
-    /// Creates the verifier set in the options.
+    /// Creates a verifier from the options.
     ///
     /// # Errors
-    /// No authority is trusted, or revocation lists cannot be used.
+    /// Fails if no authority is trusted or if the revocation lists cannot be used.
     pub(super) fn new(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let verifier = |inner, trusted| Self {
             inner,
@@ -63,8 +64,8 @@ impl Verifier {
                 let roots = Arc::new(roots::store(&trusted)?);
                 let mut builder = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider));
                 if let Some(path) = &options.crl_location {
-                    // As OpenSSL with CRL_CHECK: only the broker's own certificate is checked; a current list of its
-                    // issuer is required.
+                    // As in OpenSSL with CRL_CHECK, only the broker's own certificate is checked, and a current
+                    // revocation list of its issuer is required.
                     builder = builder
                         .with_crls(read_crls(path)?)
                         .only_check_end_entity_revocation()
@@ -90,7 +91,7 @@ impl Verifier {
         rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(RejectedCertificate(text)))))
     }
 
-    /// Verifies the handshake's signature, unless verification of certificates is disabled.
+    /// Verifies the signature of the handshake, unless verification of certificates is disabled.
     fn check_signature(
         &self,
         cert: &CertificateDer<'_>,
@@ -103,8 +104,8 @@ impl Verifier {
             .map_err(|error| self.rejection(&error, cert, &[], None))
     }
 
-    /// Returns true if the certificate is byte for byte a configured one, and within its validity. Its name is not
-    /// checked.
+    /// Returns true if the certificate is identical to a configured certificate and has not expired. The host name is
+    /// not checked.
     fn is_trusted_leaf(&self, end_entity: &CertificateDer<'_>) -> bool {
         let is_current =
             |certificate: Certificate<'_>| (certificate.not_before..=certificate.not_after).contains(&x509::now());
@@ -113,7 +114,7 @@ impl Verifier {
     }
 }
 
-/// Reads the revocation lists of a PEM file.
+/// Reads the certificate revocation lists in a PEM file.
 fn read_crls(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
     let source = Source {
         option: "ssl.crl.location",
@@ -143,8 +144,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
-        // The platform's verifier may check the name first: with host name checks disabled, pass a name of the
-        // certificate.
+        // The platform's verifier may check the host name first. If host name checks are disabled, a name from the
+        // certificate is passed so that this check succeeds.
         let substitute = (!self.check_hostname && self.trusted.is_empty()).then(|| any_name(end_entity)).flatten();
         let name = substitute.as_ref().unwrap_or(server_name);
         let error = match inner.verify_server_cert(end_entity, intermediates, name, ocsp_response, now) {
@@ -152,11 +153,11 @@ impl ServerCertVerifier for Verifier {
             Err(error) => error,
         };
         let error = match error {
-            // rustls checks names last: everything else is valid.
+            // rustls checks the host name last, so everything else is valid.
             rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             ) if !self.check_hostname && !self.trusted.is_empty() => return Ok(ServerCertVerified::assertion()),
-            // An authority's certificate used as the broker's own, as in small clusters.
+            // In small clusters, a broker may use the certificate of a trusted authority as its own certificate.
             error if tls_errors::is_authority(&error) && self.is_trusted_leaf(end_entity) => {
                 let name_check =
                     ParsedCertificate::try_from(end_entity).and_then(|leaf| verify_server_name(&leaf, server_name));

@@ -1,5 +1,5 @@
-//! A minimal DER and BER parser, to describe faulty certificates and walk through stores. Trust decisions are made by
-//! rustls.
+//! A minimal parser of DER and BER that describes faulty certificates and walks through stores. It makes no trust
+//! decisions; rustls does.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
-/// An octet string constructed of other octet strings.
+/// Tag of an octet string that consists of other octet strings.
 const CONSTRUCTED_OCTETS: u8 = 0x24;
 pub(super) const OID: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
@@ -27,12 +27,12 @@ const WEAK_SIGNATURES: [&[u8]; 3] = [
     &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04],
 ];
 
-/// Fields of a certificate that error texts use.
+/// The fields of a certificate that are used in error texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Certificate<'a> {
-    /// 1, 2 or 3.
+    /// Version of the certificate: 1, 2 or 3.
     pub(super) version: u8,
-    /// True if signed with SHA-1 or MD5.
+    /// True if the certificate is signed with SHA-1 or MD5.
     pub(super) weak_signature: bool,
     /// DER.
     pub(super) issuer: &'a [u8],
@@ -42,16 +42,16 @@ pub(super) struct Certificate<'a> {
     pub(super) not_before: i64,
     /// Seconds since 1970.
     pub(super) not_after: i64,
-    /// Size of the key, if it is an RSA key.
+    /// Size of the key in bits, if it is an RSA key.
     pub(super) rsa_bits: Option<usize>,
-    /// True if it may sign other certificates.
+    /// True if the certificate may sign other certificates.
     pub(super) is_ca: bool,
-    /// DNS names and addresses in the subject alternative name.
+    /// DNS names and IP addresses in the subject alternative name.
     pub(super) names: Vec<String>,
 }
 
 impl<'a> Certificate<'a> {
-    /// Parses a certificate; `None` if the bytes are not a certificate, or one in an unsupported form.
+    /// Parses a certificate. Returns `None` if the bytes are not a certificate or if its form is not supported.
     pub(super) fn parse(der: &'a [u8]) -> Option<Self> {
         let mut whole = Reader(Reader(der).take(SEQUENCE)?);
         let mut body = Reader(whole.take(SEQUENCE)?);
@@ -75,7 +75,7 @@ impl<'a> Certificate<'a> {
             rsa_bits: rsa_bits(body.take(SEQUENCE)?),
             ..Self::default()
         };
-        // Unique ids, an obsolete field, may precede the extensions.
+        // The extensions may be preceded by unique ids, an obsolete field.
         while let Some((tag, content)) = body.next() {
             if tag == 0xA3 {
                 certificate.extensions(content);
@@ -118,16 +118,16 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Returns algorithm and content of an EncryptedPrivateKeyInfo (PKCS8).
+/// Returns the algorithm and the content of an EncryptedPrivateKeyInfo (PKCS8).
 pub(super) fn encrypted_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut whole = Reader(Reader(der).take(SEQUENCE)?);
     let algorithm = Reader(whole.take(SEQUENCE)?).take(OID)?;
     Some((algorithm, whole.take(OCTET_STRING)?))
 }
 
-/// Returns true if the bytes start as a PKCS12 store does: a sequence that begins with version 3.
+/// Returns true if the bytes begin like a PKCS12 store, which is a sequence whose first element is the version 3.
 pub(super) fn is_pkcs12(der: &[u8]) -> bool {
-    // The store may be truncated: only its first bytes are checked.
+    // Only the first bytes are checked, because the store may be truncated.
     let Some((&SEQUENCE, rest)) = der.split_first() else { return false };
     let skip = match rest.first() {
         Some(&short) if short < 0x80 => 1,
@@ -184,15 +184,16 @@ const MAX_DEPTH: usize = 128;
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Returns the next element's tag and content; consumes nothing if the input has no complete element.
+    /// Returns the tag and content of the next element. Consumes nothing if the input does not contain a complete
+    /// element.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, content, rest) = element(self.0, MAX_DEPTH)?;
         self.0 = rest;
         Some((tag, content))
     }
 
-    /// Returns the next element's octets if it is an octet string, primitive or constructed; consumes nothing
-    /// otherwise.
+    /// Returns the octets of the next element if it is an octet string, primitive or constructed. Otherwise consumes
+    /// nothing.
     pub(super) fn octets(&mut self) -> Option<Cow<'a, [u8]>> {
         if let Some(whole) = self.take(OCTET_STRING) {
             return Some(Cow::Borrowed(whole));
@@ -202,7 +203,7 @@ impl<'a> Reader<'a> {
         Some(Cow::Owned(joined))
     }
 
-    /// Returns the next element's content if it has this tag; consumes nothing otherwise.
+    /// Returns the content of the next element if it has this tag. Otherwise consumes nothing.
     pub(super) fn take(&mut self, expected_tag: u8) -> Option<&'a [u8]> {
         let before = self.0;
         match self.next() {
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a time as seconds since 1970.
+    /// Reads a time and returns it in seconds since 1970.
     fn time(&mut self) -> Option<i64> {
         let (tag, text) = self.next()?;
         let (year, rest) = if tag == UTC_TIME {
@@ -232,8 +233,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Splits off an element's header: tag, length if definite, and the rest. Of multi-byte tags only the first byte is
-/// returned.
+/// Splits off the header of an element. Returns the tag (of multi-byte tags only the first byte), the length if it is
+/// definite, and the rest of the input.
 fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     let (&tag, mut rest) = input.split_first()?;
     if tag & 0x1F == 0x1F {
@@ -243,7 +244,7 @@ fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     let (&first, rest) = rest.split_first()?;
     match first {
         0..=0x7F => Some((tag, Some(usize::from(first)), rest)),
-        // Indefinite length, allowed in BER for constructed elements: the content ends with two zero bytes.
+        // Length of a constructed BER element of indefinite length, whose content ends with two zero bytes.
         0x80 => (tag & 0x20 != 0).then_some((tag, None, rest)),
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
@@ -254,7 +255,7 @@ fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     }
 }
 
-/// Splits off an element: tag, content, and the rest.
+/// Splits off an element. Returns its tag, its content, and the rest of the input.
 fn element(input: &[u8], depth: usize) -> Option<(u8, &[u8], &[u8])> {
     let (tag, length, rest) = header(input)?;
     if let Some(length) = length {
@@ -268,7 +269,8 @@ fn element(input: &[u8], depth: usize) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, rest.get(..rest.len() - remaining.len())?, remaining.get(2..)?))
 }
 
-/// Joins octet strings, up to two zero bytes if the length is `indefinite`, and returns the rest.
+/// Appends the octet strings in `input` to `joined` and returns the rest of the input. If the length is `indefinite`,
+/// two zero bytes end the octet strings.
 fn join<'a>(mut input: &'a [u8], indefinite: bool, joined: &mut Vec<u8>, depth: usize) -> Option<&'a [u8]> {
     loop {
         if indefinite && input.starts_with(&[0, 0]) {
@@ -299,7 +301,8 @@ fn parse_digits(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
-/// Returns the days since 1970 of a Gregorian date (years that begin in March have their leap day at the end).
+/// Returns the number of days from 1970 to a Gregorian date. Years begin in March here, so that a leap day is the last
+/// day of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -321,7 +324,7 @@ pub(super) fn format_utc(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second_of_day / 3600, second_of_day / 60 % 60)
 }
 
-/// Returns the seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
