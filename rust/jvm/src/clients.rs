@@ -1,4 +1,4 @@
-//! Clients by options: tasks with equal options share connections, which stay open for some time after the last task.
+//! Clients by options. Tasks with equal options share connections, which stay open for some time after the last task.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,26 +28,28 @@ use crate::value_decoding::WriterCaches;
 
 type RawOptions = BTreeMap<String, String>;
 
-/// Closes the consumer that has been idle longest across all clients. Returns false if none is idle.
+/// Closes the idle consumer, of any client, that has been idle longest. Returns false if no consumer is idle.
 pub(crate) fn evict_oldest() -> bool {
     let known = lock(&SHARED);
     let oldest = known.iter().filter_map(|(shared, _)| Some((shared.pool.oldest()?, shared)));
     oldest.min_by_key(|(since, _)| *since).is_some_and(|(_, shared)| shared.pool.evict_oldest())
 }
 
-/// Client of one Java caller: the driver is its own, all else is shared.
+/// Client of one Java caller. It has its own driver, and shares all other state with the clients that have equal
+/// options.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
     driver: Arc<tokio::sync::Mutex<Driver>>,
-    /// Cancels requests in flight when the client is released.
+    /// Signal that cancels requests in flight when the client is released.
     released: watch::Sender<bool>,
 }
 
-/// Driver request in flight. It makes progress only while a caller waits for the response, on the caller's thread.
+/// Driver request in flight. It makes progress only while a caller waits for the response, and runs on the caller's
+/// thread.
 pub struct PendingRequest(Option<Pin<Box<dyn Future<Output = Result<String>> + Send>>>);
 
-/// State shared by clients with equal options.
+/// State that clients with equal options share.
 pub struct Shared {
     raw_options: Arc<RawOptions>,
     options: std::sync::OnceLock<ReadOptions>,
@@ -55,12 +57,12 @@ pub struct Shared {
     pub(crate) producers: Producers,
     pub(crate) writer_caches: WriterCaches,
     registry: std::sync::OnceLock<Option<Registry>>,
-    /// Fetches log start and end offsets, including those of open transactions.
+    /// Client that fetches log start and end offsets. The end includes open transactions.
     log_client: OnceCell<Consumer>,
 }
 
 impl fmt::Debug for Shared {
-    /// Leaves out the options, which may hold passwords.
+    /// Leaves out the options, because they may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("pool", &self.pool).finish_non_exhaustive()
     }
@@ -73,9 +75,9 @@ impl Client {
     /// this process adds. The options are not checked yet.
     ///
     /// # Errors
-    /// The JSON is malformed.
+    /// Fails if the JSON is malformed.
     pub fn new(json: &str) -> Result<Client> {
-        // The options may hold passwords and are not part of the error.
+        // The error does not contain the options, because they may contain passwords.
         let json = serde_json::from_str(json).unwrap_or_default();
         let options = parse_options(json).ok_or_else(|| Failure::state("the jar passed malformed options"))?;
         let options = Arc::new(options);
@@ -97,9 +99,9 @@ impl Client {
         Ok(Client { shared, driver: Arc::new(tokio::sync::Mutex::new(driver)), released: watch::Sender::new(false) })
     }
 
-    /// Starts a driver request; request and response are JSON.
+    /// Starts a driver request. Request and response are JSON.
     pub fn plan(&self, request: String) -> PendingRequest {
-        // The request may hold a token: this copy is zeroed.
+        // This copy of the request is zeroed, because the request may contain a token.
         let request = Zeroizing::new(request);
         let (driver, mut released) = (Arc::clone(&self.driver), self.released.subscribe());
         PendingRequest(Some(Box::pin(async move {
@@ -116,10 +118,11 @@ impl Client {
         &self.shared
     }
 
-    /// Cancels requests in flight and closes the driver's connections; those of tasks stay open for some time.
+    /// Cancels requests in flight and closes the driver's connections. The connections of tasks stay open for some
+    /// time.
     ///
     /// # Errors
-    /// The runtime cannot be started.
+    /// Fails if the runtime cannot be started.
     pub fn release(&self) -> Result<()> {
         if let Some((_, used)) = lock(&SHARED).iter_mut().find(|(shared, _)| Arc::ptr_eq(shared, &self.shared)) {
             *used = Instant::now();
@@ -131,10 +134,10 @@ impl Client {
 }
 
 impl PendingRequest {
-    /// Waits for the response, for `wait` or less. Returns `None` if it has not arrived.
+    /// Waits up to `wait` for the response. Returns `None` if it has not arrived.
     ///
     /// # Errors
-    /// Those of [`Driver::handle`]; the client was released; or the response was already returned.
+    /// Fails if [`Driver::handle`] fails, if the client was released, or if the response was already returned.
     pub fn response(&mut self, wait: Duration) -> Result<Option<String>> {
         let pending =
             self.0.as_mut().ok_or_else(|| Failure::state("this request was already answered or cancelled"))?;
@@ -148,7 +151,7 @@ impl PendingRequest {
     /// Cancels the request.
     ///
     /// # Errors
-    /// The runtime cannot be started.
+    /// Fails if the runtime cannot be started.
     pub fn cancel(&mut self) -> Result<()> {
         let _inside = runtime()?.enter();
         self.0 = None;
@@ -177,15 +180,15 @@ impl Shared {
         }
     }
 
-    /// Returns the options of the user and the process.
+    /// Returns the options of the user, with the folders and token of this process.
     pub(crate) fn raw_options(&self) -> &RawOptions {
         &self.raw_options
     }
 
-    /// Returns the options, parsed as those of a read.
+    /// Returns the options, parsed as options of a read.
     ///
     /// # Errors
-    /// An option is invalid.
+    /// Fails if an option is invalid.
     pub fn options(&self) -> Result<&ReadOptions> {
         if let Some(options) = self.options.get() {
             return Ok(options);
@@ -194,10 +197,10 @@ impl Shared {
         Ok(self.options.get_or_init(|| options))
     }
 
-    /// Returns the schema registry that has the writer schemas, if one is configured.
+    /// Returns the client of the schema registry with the writer schemas, if a registry is configured.
     ///
     /// # Errors
-    /// A URL, credential or certificate is invalid.
+    /// Fails if a URL, a credential or a certificate is invalid.
     pub(crate) fn registry(&self) -> Result<Option<&Registry>> {
         if let Some(registry) = self.registry.get() {
             return Ok(registry.as_ref());

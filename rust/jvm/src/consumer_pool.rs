@@ -1,10 +1,11 @@
-//! Pool of consumers, kept across tasks: a task that gets one needs no connections, metadata or new fetch session.
+//! Pool of consumers, which are kept across tasks. A task that gets a consumer from the pool needs no new connections,
+//! metadata or fetch session.
 //!
-//! A task does not fetch beyond its range, unless it continues where the previous task ended, as the tasks of
-//! micro-batches do: the next task will probably continue as well, and finds the records that were fetched beyond the
-//! range. Such a consumer is reserved for its partition. Its fetch waits at the broker for new records, and later
-//! requests on that connection wait behind it (up to `fetch.max.wait.ms`): a task of another partition that took it
-//! over took 380 ms longer.
+//! A task fetches beyond its range only if it continues where the previous task ended, as the tasks of micro-batches
+//! do. The next task will probably continue in the same way, and then the records beyond the range are already fetched.
+//! A consumer that fetches beyond its range is reserved for its partition, because its fetch waits at the broker for
+//! new records and delays later requests on the same connection by up to `fetch.max.wait.ms`. Tasks of other partitions
+//! that took over such a consumer took 380 ms longer.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,14 @@ use crate::idle_pool::IdlePool;
 use crate::memory_budget::Grant;
 use crate::runtime::runtime;
 
-/// Settings in which consumers of one client differ.
+/// Settings in which the consumers of a client differ from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConsumerKind {
-    /// True if a fetch requests few bytes.
+    /// True if the consumer requests few bytes per fetch.
     pub(crate) small: bool,
-    /// Columns that are decoded, apart from headers.
+    /// Columns that the consumer decodes, apart from headers.
     pub(crate) projection: Projection,
-    /// True if headers are decoded.
+    /// True if the consumer decodes headers.
     pub(crate) headers: bool,
 }
 
@@ -34,14 +35,14 @@ pub(crate) struct ConsumerPool {
     idle: IdlePool<IdleConsumer>,
 }
 
-/// Consumer and its memory grant, which is missing if the user sets `queued.max.bytes`.
+/// Consumer with its memory grant. There is no grant if the user sets `queued.max.bytes`.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) consumer: Consumer,
     pub(crate) grant: Option<Grant>,
-    /// True if the consumer fetches beyond the range.
+    /// True if the consumer fetches beyond the end of the range.
     pub(crate) prefetches: bool,
-    /// Rows beyond the range that a poll has returned.
+    /// Rows beyond the end of the range that a poll has returned.
     pub(crate) leftover: Option<RecordBatch>,
 }
 
@@ -67,8 +68,8 @@ impl IdleConsumer {
 }
 
 impl ConsumerPool {
-    /// Returns an idle consumer, either one that has read this partition up to `start`, or any of this kind that does
-    /// not prefetch. The flag is true if the caller continues where that consumer ended.
+    /// Returns an idle consumer of this kind: preferably the consumer that has read this partition up to `start`,
+    /// otherwise any consumer that does not fetch beyond its range. The flag is true for the former.
     pub(crate) fn take(&self, kind: ConsumerKind, tp: &TopicPartition, start: i64) -> Option<(Lease, bool)> {
         self.evict();
         let rank = |idle: &IdleConsumer| match idle.kind == kind {
@@ -81,7 +82,7 @@ impl ConsumerPool {
         Some((idle.lease, continues))
     }
 
-    /// Returns a consumer to the pool; its records were handed out up to `position`.
+    /// Returns a consumer to the pool. Its records up to `position` were handed out.
     pub(crate) fn put(&self, kind: ConsumerKind, lease: Lease, tp: TopicPartition, position: i64) {
         self.idle.put(IdleConsumer { kind, lease, tp, position });
         self.evict();
@@ -91,12 +92,12 @@ impl ConsumerPool {
         self.idle.surplus().into_iter().for_each(|idle| close(idle.lease));
     }
 
-    /// Returns the time since which the oldest consumer has been idle.
+    /// Returns the time since which the consumer that has been idle longest is idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.idle.oldest()
     }
 
-    /// Closes the consumer that has been idle longest, to free its memory. Returns false if there was none.
+    /// Closes the consumer that has been idle longest, to free its memory. Returns false if no consumer is idle.
     pub(crate) fn evict_oldest(&self) -> bool {
         self.idle.take_oldest().map(|idle| close(idle.lease)).is_some()
     }
@@ -104,7 +105,7 @@ impl ConsumerPool {
 
 /// Closes a consumer in the background.
 pub(crate) fn close(lease: Lease) {
-    // Fetched records are freed when the consumer closes; its memory may be granted again without waiting for that.
+    // The memory may be granted again before the consumer is closed and its fetched records are freed.
     let Lease { consumer, grant, .. } = lease;
     drop(grant);
     if let Ok(runtime) = runtime() {

@@ -1,5 +1,6 @@
-//! Deferred freeing of memory that Java may still read. Consumers on other threads have outlived the listeners that
-//! close a task's readers (SPARK-33277, SPARK-37088): a late read then sees old bytes instead of crashing the executor.
+//! Deferred freeing of memory that Java may still read. In Spark, threads that consume rows have continued after the
+//! listeners that close a task's readers had run (SPARK-33277, SPARK-37088). Because of the delay, a late read sees old
+//! bytes instead of crashing the executor.
 
 use std::time::Duration;
 

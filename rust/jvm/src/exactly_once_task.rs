@@ -1,5 +1,5 @@
-//! Task of a micro-batch that is written exactly once: in one transaction together with its commit marker, or skipped
-//! if an earlier attempt has committed it.
+//! Task of a micro-batch that is written exactly once. The task writes its rows in one transaction together with its
+//! commit marker, or skips them if an earlier attempt has committed them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,18 +17,18 @@ use tokio::sync::OnceCell;
 use crate::failure::Result;
 use crate::row_block::TopicRows;
 
-/// State of one task.
+/// State of an exactly-once task.
 #[derive(Debug)]
 pub(crate) struct ExactlyOnceTask {
     task: TaskId,
     rows: Mutex<Rows>,
-    /// Commit marker of an earlier attempt, read once that attempt is fenced.
+    /// Commit marker of an earlier attempt. It is read after that attempt has been fenced.
     marker: OnceCell<Option<CommitMarker>>,
-    /// Set once the transaction is open.
+    /// Set once the transaction has been opened.
     open: OnceCell<()>,
 }
 
-/// Rows that the task has produced.
+/// Summary of the rows that the task has produced, and their topics.
 #[derive(Debug, Default)]
 struct Rows {
     summary: RowSummary,
@@ -45,10 +45,10 @@ impl ExactlyOnceTask {
         self.task.transactional_id(options)
     }
 
-    /// Adds rows to the summary before they are sent.
+    /// Adds rows to the summary. Must be called before the rows are sent.
     ///
     /// # Errors
-    /// The rows cannot be hashed.
+    /// Fails if the rows cannot be hashed.
     pub(crate) fn count(&self, parts: &[TopicRows]) -> Result<()> {
         let mut rows = lock(&self.rows);
         for (topic, batch) in parts {
@@ -62,7 +62,7 @@ impl ExactlyOnceTask {
     /// Opens the transaction. Returns false if the rows are already in the topic and must not be sent.
     ///
     /// # Errors
-    /// Later micro-batches are already written, or the transactional id cannot be initialized.
+    /// Fails if later micro-batches are already written, or if the transactional id cannot be initialized.
     pub(crate) async fn begin(
         &self,
         producer: &Producer,
@@ -76,10 +76,11 @@ impl ExactlyOnceTask {
         Ok(true)
     }
 
-    /// Commits rows and marker once all rows are stored, or checks the skipped rows against the marker.
+    /// Commits the rows and the marker. Must be called after all rows are stored. If the rows were skipped, checks them
+    /// against the marker of the earlier attempt instead.
     ///
     /// # Errors
-    /// An earlier attempt had other rows, or the transaction cannot be committed.
+    /// Fails if an earlier attempt had other rows, or if the transaction cannot be committed.
     pub(crate) async fn end(&self, producer: &Producer, markers: &CommitMarkers, options: &WriteOptions) -> Result<()> {
         let marker = self.find_marker(producer, markers, options).await?;
         let (summary, topic) = {
@@ -89,14 +90,15 @@ impl ExactlyOnceTask {
         if let Some(marker) = marker {
             return Ok(self.task.check_skipped_rows(options, marker, &summary)?);
         }
-        // Without rows no marker is needed.
+        // A task without rows writes no marker.
         let Some(topic) = topic else { return Ok(()) };
         let (marker, group) = self.task.marker(options, &summary, &topic);
         producer.send_offsets_to_transaction(marker, group, None).await?;
         Ok(producer.commit_transaction(None).await?)
     }
 
-    /// Fences earlier attempts, then reads the marker: an earlier attempt may have been about to commit it.
+    /// Fences earlier attempts and then reads the marker. In the other order, an earlier attempt could still commit its
+    /// marker after the read.
     async fn find_marker(
         &self,
         producer: &Producer,

@@ -20,7 +20,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates an error for a call that does not match the library's state.
+    /// Creates an error for a call that is not valid in the library's current state.
     pub fn state(text: impl Into<String>) -> Self {
         Self { kind: "state", name: "IllegalStateError".into(), retriable: false, text: text.into() }
     }
@@ -30,12 +30,12 @@ impl Failure {
         Self { kind: "bad_value", name: "BadValueError".into(), retriable: false, text: text.into() }
     }
 
-    /// Creates a timeout error.
+    /// Creates an error for an exceeded timeout.
     pub fn timeout(text: impl Into<String>) -> Self {
         Self { kind: "kafka", name: "KafkaTimeoutError".into(), retriable: true, text: text.into() }
     }
 
-    /// Creates an error for a panic of the library.
+    /// Creates an error for a panic in the library.
     pub fn panic(text: impl Into<String>) -> Self {
         Self { kind: "panic", name: "PanicError".into(), retriable: false, text: text.into() }
     }
@@ -53,7 +53,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Returns the error for a batch that does not have the columns that were planned.
+/// Creates the error for a batch that lacks a planned column.
 pub(crate) fn wrong_column(name: &str) -> Failure {
     Failure::state(format!("the batch has no column {name} of the type that Spark expects"))
 }

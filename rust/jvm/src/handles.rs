@@ -1,4 +1,5 @@
-//! Handles that Java holds: a slot index and a generation, so that a released handle differs from later ones.
+//! Handles that Java holds. A handle consists of a slot index and a generation, so that a released handle differs from
+//! all later handles.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +19,7 @@ struct Slot<T> {
 }
 
 impl<T> Handles<T> {
-    /// Creates an empty table; `kind` names the values in errors.
+    /// Creates an empty table. `kind` is the name of the values in error texts.
     pub const fn new(kind: &'static str) -> Self {
         Self { kind, slots: Mutex::new(Vec::new()) }
     }
@@ -27,7 +28,7 @@ impl<T> Handles<T> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a handle for `value`, which is never 0.
+    /// Stores `value` and returns its handle, which is never 0.
     pub fn put(&self, value: T) -> i64 {
         let mut slots = self.lock();
         let value = Some(Arc::new(value));
@@ -39,7 +40,7 @@ impl<T> Handles<T> {
             }
         };
         let Some(slot) = slots.get_mut(index) else { return 0 };
-        // Positive in Java, and different from the previous generation.
+        // The generation is positive as a Java int, and differs from the previous generation of the slot.
         slot.generation = (slot.generation % (i32::MAX as u32)) + 1;
         slot.value = value;
         i64::from(slot.generation) << 32 | index as i64
@@ -48,7 +49,7 @@ impl<T> Handles<T> {
     /// Returns the value of a handle.
     ///
     /// # Errors
-    /// The handle was released or never existed.
+    /// Fails if the handle was released or never existed.
     pub fn get(&self, handle: i64) -> Result<Arc<T>> {
         let mut slots = self.lock();
         let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.clone());
@@ -58,7 +59,7 @@ impl<T> Handles<T> {
     /// Returns the value of a handle and releases the handle.
     ///
     /// # Errors
-    /// The handle was released or never existed.
+    /// Fails if the handle was released or never existed.
     pub fn take(&self, handle: i64) -> Result<Arc<T>> {
         let mut slots = self.lock();
         let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.take());

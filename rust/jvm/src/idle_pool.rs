@@ -1,15 +1,15 @@
-//! Pool of clients of this process that no task uses, for later tasks.
+//! Pool of the clients in this process that no task uses at the moment. Later tasks take them from the pool.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of idle clients.
 const CAPACITY: usize = 16;
-/// Idle time after which a client is closed, checked when the next one is taken; also the lifetime of unused shared
-/// state.
+/// Idle time after which a client is closed. It is checked whenever a client is taken. Also the time for which unused
+/// shared state is kept.
 pub(crate) const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Idle clients, the one that has been idle longest first.
+/// Idle clients. The client that has been idle longest comes first.
 #[derive(Debug)]
 pub(crate) struct IdlePool<T> {
     clients: Mutex<Vec<(T, Instant)>>,
@@ -26,7 +26,8 @@ impl<T> IdlePool<T> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the most recent client of the lowest rank; `None` excludes a client.
+    /// Takes a client of the lowest rank, and of these the client that became idle last. Clients with the rank `None`
+    /// are not taken.
     pub(crate) fn take(&self, rank: impl Fn(&T) -> Option<u8>) -> Option<T> {
         let mut clients = self.lock();
         let ranked = clients.iter().enumerate().rev().filter_map(|(index, (client, _))| Some((rank(client)?, index)));
@@ -48,7 +49,7 @@ impl<T> IdlePool<T> {
         clients.drain(..excess.max(expired)).map(|(client, _)| client).collect()
     }
 
-    /// Returns the time since which the oldest client has been idle.
+    /// Returns the time since which the client that has been idle longest is idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.lock().first().map(|(_, since)| *since)
     }

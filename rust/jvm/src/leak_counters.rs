@@ -1,4 +1,4 @@
-//! Counters of the memory that Java can reach, to detect leaks.
+//! Counters of the memory that Java can access, used to detect leaks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ static CREATED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Counts the memory of a batch, or of a buffer for rows, until it is dropped.
+/// Counts the memory of a batch or a row buffer until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct TrackedMemory(u64);
 
@@ -25,7 +25,8 @@ impl Drop for TrackedMemory {
     }
 }
 
-/// Returns the number of batches and buffers created, the number freed, and the bytes of those that are not freed.
+/// Returns how many batches and row buffers were created, how many were freed, and the size in bytes of those not
+/// freed.
 pub(crate) fn counts() -> [u64; 3] {
     [&CREATED, &FREED, &BYTES].map(|count| count.load(Ordering::Relaxed))
 }

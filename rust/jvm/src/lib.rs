@@ -1,5 +1,5 @@
-//! Native library of the source and sink in Spark's JVM. JNI is limited to the module `native`; the rest is plain Rust,
-//! tested as such.
+//! Native library of the source and sink in Spark's JVM. Only the module `native` uses JNI. All other modules are plain
+//! Rust and tested without a JVM.
 
 pub mod clients;
 pub mod column_layout;
@@ -21,7 +21,7 @@ mod runtime;
 mod value_decoding;
 pub mod writer;
 
-/// Version of the native functions and of the column layout; a jar and a library must have the same.
+/// Version of the native functions and of the column layout. It must be the same in the jar and in the library.
 pub const ABI: u32 = 5;
 
 /// Returns the version and the counters of the library as JSON.
@@ -34,7 +34,7 @@ pub fn about(readers: usize, writers: usize) -> String {
     )
 }
 
-/// glibc keeps up to 64 MiB of free memory in each of 8 arenas per core once buffers of this size were freed: two cores
-/// held half a gigabyte beside their heap. mimalloc returns free memory (ADR 44).
+/// With glibc, up to 64 MiB of freed memory stayed in each of 8 arenas per core after buffers of this size had been
+/// freed: half a gigabyte on two cores. mimalloc returns freed memory to the system (ADR 44).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! Queue of log lines of level INFO and above, which Java drains: Rust never calls Java.
+//! Queue of log lines of level INFO and above. Java fetches the lines, because Rust never calls Java.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use tracing::Level;
 const CAPACITY: usize = 1_000;
 
 static QUEUE: Mutex<LogQueue> = Mutex::new(LogQueue { lines: VecDeque::new(), dropped: 0 });
-/// True if lines are queued; Java checks it with each batch of rows.
+/// True if lines are queued. Java checks this with each batch of rows.
 static HAS_LINES: AtomicBool = AtomicBool::new(false);
 
-/// Queued lines, and the number of dropped ones.
+/// Queued lines, and the number of lines that were dropped.
 #[derive(Debug)]
 struct LogQueue {
     lines: VecDeque<Value>,
@@ -50,12 +50,13 @@ fn enqueue(level: Level, target: &'static str, text: String) {
     HAS_LINES.store(true, Ordering::Release);
 }
 
-/// Starts queueing log lines.
+/// Starts to queue log lines.
 pub(crate) fn start() {
     LogSubscriber::new(Level::INFO, enqueue).start();
 }
 
-/// Removes and returns the queued lines, `[{"level":"WARN","target":...,"text":...},...]`; empty if there were none.
+/// Removes and returns the queued lines as `[{"level":"WARN","target":...,"text":...},...]`. Returns an empty text if
+/// no line is queued.
 pub fn take() -> String {
     if !HAS_LINES.swap(false, Ordering::Acquire) {
         return String::new();

@@ -1,14 +1,15 @@
-//! Memory that readers use for prefetching, shared by all readers of the process: an executor runs as many as it has
+//! Memory budget for prefetching, shared by all readers of the process. An executor runs as many readers as it has
 //! cores.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Default budget of a process.
 pub(crate) const DEFAULT_PROCESS_LIMIT: usize = 256 << 20;
-/// Maximum memory of a reader, and of the columns that it decodes in one call; one row may exceed it.
+/// Maximum memory of a reader. Also the maximum size of the columns that it decodes in one call, which only a single
+/// row may exceed.
 pub(crate) const MAX_GRANT: usize = 32 << 20;
-/// Minimum memory of a reader, granted even if the budget is used up: a task that waited for memory could deadlock with
-/// a task that waits for it.
+/// Minimum memory of a reader, which is granted even if the budget is used up. A task that waited for memory could
+/// deadlock with a task that waits for the first task.
 const MIN_GRANT: usize = 4 << 20;
 
 /// Budget of this process.
@@ -18,7 +19,7 @@ pub(crate) static BUDGET: Budget = Budget::new();
 #[derive(Debug)]
 pub(crate) struct Budget(Mutex<usize>);
 
-/// Bytes granted to one consumer until it is dropped.
+/// Memory granted to one consumer. It returns to the budget when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Grant {
     budget: &'static Budget,
@@ -34,8 +35,8 @@ impl Budget {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Grants the remainder of `limit`, clamped to the minimum and maximum of a reader. While less than the maximum
-    /// remains, calls `release_idle`, which may close an idle consumer and returns true if it did.
+    /// Grants the rest of `limit`, but at least the minimum and at most the maximum of a reader. While less than the
+    /// maximum is left, calls `release_idle`, which closes an idle consumer and returns true if there was one.
     pub(crate) fn grant(&'static self, limit: usize, mut release_idle: impl FnMut() -> bool) -> Grant {
         while limit.saturating_sub(self.granted()) < MAX_GRANT && release_idle() {}
         let mut granted = self.lock();

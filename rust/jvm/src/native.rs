@@ -1,5 +1,5 @@
-//! Native functions of `io.github.samsarrow.spark.Native`, and the only write to Java's memory. All unsafe code of the
-//! library is here.
+//! Native functions of `io.github.samsarrow.spark.Native`. This module contains all unsafe code of the library,
+//! including the only write to Java's memory.
 #![allow(unsafe_code, reason = "exported names, and a layout whose address Java passes")]
 
 use std::any::Any;
@@ -26,7 +26,7 @@ static REQUESTS: Handles<Mutex<PendingRequest>> = Handles::new("request");
 static READERS: Handles<Mutex<Reader>> = Handles::new("reader");
 static WRITERS: Handles<Mutex<Writer>> = Handles::new("writer");
 
-/// Failed native call: an error of the library, or a pending Java exception.
+/// Error of a native call: an error of the library, or a pending Java exception.
 #[derive(Debug)]
 enum CallError {
     Library(Failure),
@@ -45,7 +45,7 @@ impl From<JniError> for CallError {
     }
 }
 
-/// Error policy that throws `SamsarrowException`, also for panics.
+/// Error policy that throws `SamsarrowException` for errors and panics.
 struct Throw;
 
 impl<T: Default> ErrorPolicy<T, CallError> for Throw {
@@ -86,7 +86,7 @@ fn throw(env: &mut Env<'_>, failure: &Failure) -> jni::errors::Result<()> {
     let exception = env.new_object(class, signature, &fields)?;
     let exception = env.cast_local::<JThrowable<'_>>(exception)?;
     match env.throw(exception) {
-        // The exception that was just thrown.
+        // This reports the exception that was just thrown.
         Err(JniError::JavaException) => Ok(()),
         other => other,
     }
@@ -117,7 +117,7 @@ fn millis(ms: jint) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }
 
-/// Converts a size that Java passed.
+/// Converts a size that Java passes.
 fn size(number: jlong) -> Result<usize, Failure> {
     usize::try_from(number).map_err(|_| Failure::state(format!("the jar passed an invalid size: {number}")))
 }
@@ -129,7 +129,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_client<'loca
     _: JClass<'local>,
     options: JByteArray<'local>,
 ) -> jlong {
-    // The options may hold passwords: this copy is zeroed.
+    // This copy of the options is zeroed, because they may contain passwords.
     call(env, |env| Ok(CLIENTS.put(Client::new(&Zeroizing::new(text(env, &options)?))?)))
 }
 
@@ -156,7 +156,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_answer<'loca
         let Some(response) = locked(&*REQUESTS.get(request)?).response(millis(ms))? else {
             return Ok(JByteArray::default());
         };
-        // The response may hold a token: this copy is zeroed.
+        // This copy of the response is zeroed, because it may contain a token.
         Ok(env.byte_array_from_slice(Zeroizing::new(response).as_bytes())?)
     })
 }
@@ -208,8 +208,9 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_next<'local>
                 if to.is_null() || !to.is_aligned() {
                     return Err(Failure::state(format!("the jar passed an invalid layout address: {layout:#x}")).into());
                 }
-                // SAFETY: Java passes the address of memory that it keeps while the reader is open, with space for the
-                // head and for the vectors that it announced at `open`; the layout has exactly as many.
+                // SAFETY: Java passes the address of memory that stays allocated while the reader is open. It has space
+                // for the head and for the number of vectors that Java passed to `open`, and the layout has exactly
+                // this number of vectors.
                 unsafe { std::ptr::copy_nonoverlapping(slots.as_ptr(), to, slots.len()) };
                 Ok(jint::try_from(rows).unwrap_or(jint::MAX))
             }

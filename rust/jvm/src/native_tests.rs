@@ -1,4 +1,4 @@
-//! Tests that call each native function from a JVM in this process while it panics.
+//! Tests that panics become exceptions. A JVM in this process calls each native function while it panics.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -15,16 +15,16 @@ thread_local! {
     static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics if the current test has requested it.
+/// Panics if the current test has requested a panic.
 pub(super) fn panic_if_requested() {
     assert!(!PANICS.get(), "on purpose");
 }
 
-/// Name of a native function, and a call to it.
+/// Name of a native function, and a closure that calls it.
 type Call<'a> = (&'a str, &'a dyn Fn(&Env<'_>));
 type Create = unsafe extern "system" fn(*mut *mut jni::sys::JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
-/// Starts a JVM with the exception class; returns `None` if Java is not installed.
+/// Starts a JVM that has the exception class. Returns `None` if Java is not installed.
 fn jvm() -> Option<JavaVM> {
     let output = Command::new("java").args(["-XshowSettings:properties", "-version"]).output().ok()?;
     let output = String::from_utf8_lossy(&output.stderr);
@@ -52,14 +52,14 @@ fn jvm() -> Option<JavaVM> {
         std::mem::forget(library);
         JavaVM::from_raw(vm)
     };
-    // Loads the exception class before its file is deleted.
+    // The exception class is loaded before its file is deleted.
     vm.attach_current_thread(|env| env.find_class(jni_str!("io/github/samsarrow/spark/SamsarrowException")).map(drop))
         .unwrap();
     std::fs::remove_dir_all(classes).unwrap();
     Some(vm)
 }
 
-/// Returns kind and text of the pending exception.
+/// Returns the kind and the text of the pending exception.
 fn thrown(env: &mut Env<'_>) -> (String, String) {
     let exception = env.exception_occurred().unwrap();
     env.exception_clear();
@@ -70,7 +70,7 @@ fn thrown(env: &mut Env<'_>) -> (String, String) {
     (text(jni_str!("kind")), text(jni_str!("getMessage")))
 }
 
-/// Wraps a raw array of bytes in a local reference.
+/// Wraps a raw byte array in a local reference.
 fn array<'local>(env: &Env<'local>, raw: jni::sys::jarray) -> JByteArray<'local> {
     // SAFETY: refers to the only array that the test creates, which lives as long as its frame.
     unsafe { JByteArray::from_raw(env, raw) }
@@ -120,7 +120,7 @@ fn panics_become_exceptions() {
             PANICS.set(false);
             assert_eq!(thrown(env), ("panic".into(), "PanicError: on purpose".into()), "{name}");
         }
-        // Without a panic: an unknown handle, then a valid call.
+        // Calls without a panic: first with an unknown handle, then a valid call.
         calls[5].1(env);
         let (kind, text) = thrown(env);
         assert!(kind == "state" && text.contains("there is no reader with the handle 0x1"), "{text}");

@@ -1,4 +1,4 @@
-//! Pool of producers, kept across tasks, and the checks of their topics.
+//! Pool of producers, which are kept across tasks. Checks that their topics exist.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,31 +19,32 @@ use crate::idle_pool::IdlePool;
 use crate::row_block::TopicRows;
 use crate::runtime::runtime;
 
-/// Timeout for aborting the transaction of a failed task; the next attempt aborts it as well.
+/// Timeout for aborting the transaction of a failed task. If it expires, the next attempt of the task aborts the
+/// transaction.
 const ABORT: Duration = Duration::from_secs(5);
-/// Timeout for the automatic creation of a missing topic by the brokers.
+/// Timeout for the brokers to create a missing topic automatically.
 const CREATION: Duration = Duration::from_secs(5);
 
-/// State shared by tasks with equal options.
+/// Producers and admin client that tasks with equal options share.
 #[derive(Debug, Default)]
 pub(crate) struct Producers {
     idle: IdlePool<TaskProducer>,
-    /// Admin client for topics and commit markers.
+    /// Admin client that checks topics and reads commit markers.
     pub(crate) markers: Arc<CommitMarkers>,
 }
 
-/// Producer in use by one task.
+/// Producer that a task uses.
 #[derive(Debug)]
 pub(crate) struct TaskProducer {
     producer: Producer,
-    /// Topics known to exist.
+    /// Topics that are known to exist.
     known_topics: Mutex<BTreeSet<Arc<str>>>,
-    /// The task that owns the transactional id, for exactly-once writes.
+    /// Exactly-once task that owns the producer's transactional id; `None` for at-least-once writes.
     exactly_once: Option<ExactlyOnceTask>,
 }
 
 impl Producers {
-    /// Returns an idle producer or creates one. Must be called within the runtime.
+    /// Returns an idle producer, or creates a producer. Must be called within the runtime.
     pub(crate) fn take(&self, options: &WriteOptions) -> Result<TaskProducer> {
         self.evict();
         if let Some(producer) = self.idle.take(|_| Some(0)) {
@@ -52,14 +53,14 @@ impl Producers {
         TaskProducer::new(options.client(ClientKind::Producer, &[])?, None)
     }
 
-    /// Creates a producer for one task of a micro-batch. Must be called within the runtime.
+    /// Creates a transactional producer for one task of a micro-batch. Must be called within the runtime.
     pub(crate) fn transactional(options: &WriteOptions, task: TaskId) -> Result<TaskProducer> {
         let exactly_once = ExactlyOnceTask::new(task);
         TaskProducer::new(options.transactional(&exactly_once.transactional_id(options))?, Some(exactly_once))
     }
 
-    /// Returns a producer without rows in flight to the pool; a transactional one is closed, since its id belongs to
-    /// one task.
+    /// Returns a producer to the pool; none of its rows may be in flight. A transactional producer is closed instead,
+    /// because its transactional id belongs to a single task.
     pub(crate) fn put(&self, producer: TaskProducer) {
         if producer.exactly_once.is_some() {
             return producer.close();
@@ -83,19 +84,19 @@ impl TaskProducer {
         Ok(TaskProducer { producer: Producer::new(&options)?, known_topics: Mutex::default(), exactly_once })
     }
 
-    /// Adds rows to the summary of an exactly-once task before they are sent.
+    /// For an exactly-once task, adds rows to the task's summary. Must be called before the rows are sent.
     ///
     /// # Errors
-    /// The rows cannot be sent.
+    /// Fails if the rows cannot be hashed.
     pub(crate) fn count(&self, parts: &[TopicRows]) -> Result<()> {
         self.exactly_once.as_ref().map_or(Ok(()), |exactly_once| exactly_once.count(parts))
     }
 
-    /// Queues the rows of all topics once the topics are known to exist. Skips rows that an earlier attempt has
-    /// written.
+    /// Checks that the topics exist and queues their rows. Skips the rows if an earlier attempt has already written
+    /// them.
     ///
     /// # Errors
-    /// A topic does not exist, and nothing is sent; or rows cannot be sent.
+    /// Fails if a topic does not exist, in which case nothing is sent, or if rows cannot be sent.
     pub(crate) async fn send(
         &self,
         producers: &Producers,
@@ -120,15 +121,15 @@ impl TaskProducer {
         Ok(deliveries)
     }
 
-    /// Sends lingering rows and waits for all deliveries.
+    /// Sends all queued rows without waiting for `linger.ms`, and waits for their deliveries.
     pub(crate) async fn flush(&self) -> Result<()> {
         Ok(self.producer.flush(None).await?)
     }
 
-    /// Commits the transaction, if the write is exactly once.
+    /// Commits the transaction of an exactly-once write. Does nothing for other writes.
     ///
     /// # Errors
-    /// The transaction cannot be committed, or an earlier attempt has written other rows.
+    /// Fails if the transaction cannot be committed, or if an earlier attempt has written other rows.
     pub(crate) async fn commit(&self, producers: &Producers, options: &WriteOptions) -> Result<()> {
         match &self.exactly_once {
             Some(exactly_once) => exactly_once.end(&self.producer, &producers.markers, options).await,
@@ -136,7 +137,7 @@ impl TaskProducer {
         }
     }
 
-    /// Checks that the topic exists, or lets the brokers create it.
+    /// Checks that the topic exists, and otherwise lets the brokers create the topic.
     async fn ensure_topic(&self, producers: &Producers, options: &WriteOptions, topic: &Arc<str>) -> Result<()> {
         if lock(&self.known_topics).contains(topic) {
             return Ok(());
@@ -149,7 +150,7 @@ impl TaskProducer {
         Ok(())
     }
 
-    /// Drops unsent rows and closes the connections, in the background.
+    /// Drops unsent rows and closes the connections. Runs in the background.
     pub(crate) fn close(self) {
         if let Ok(runtime) = runtime() {
             let timeout = if self.exactly_once.is_some() { ABORT } else { Duration::ZERO };
@@ -158,13 +159,13 @@ impl TaskProducer {
     }
 }
 
-/// Requests metadata with a producer, on which brokers may create the topic.
+/// Requests metadata of the topic with a producer, so that brokers with automatic topic creation create the topic.
 async fn create_topic(options: &WriteOptions, topic: &str) -> Result<()> {
     let mut producer_options = options.client(ClientKind::Producer, &[])?;
     producer_options.producer.max_block = producer_options.producer.max_block.min(CREATION);
     let producer = Producer::new(&producer_options)?;
     let result = producer.partitions_for(topic).await;
-    // The producer has sent nothing, so that an error while closing loses nothing.
+    // The producer has sent nothing, so nothing is lost if closing it fails.
     let _ = producer.close(Duration::ZERO).await;
     match result {
         Ok(_) => Ok(()),

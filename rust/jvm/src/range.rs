@@ -1,4 +1,4 @@
-//! Requests of Java for a reader: one offset range with its columns.
+//! Request of Java to open a reader: an offset range and its columns.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use serde_json::Value;
 use crate::failure::{Failure, Result};
 use crate::memory_budget::DEFAULT_PROCESS_LIMIT;
 
-/// End of a range without an end.
+/// Value of `end` for a range without an end.
 const UNBOUNDED: i64 = i64::MAX;
 
-/// Offsets of one partition from `start` to `end`, exclusive.
+/// Offsets of one partition, from `start` inclusive to `end` exclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     pub tp: TopicPartition,
     pub start: i64,
-    /// The offset after the last.
+    /// Offset after the last offset of the range.
     pub end: i64,
-    /// Requested columns, in order; empty to count rows only.
+    /// Requested columns, in order. Empty if the rows are only counted.
     pub columns: Vec<OutputColumn>,
-    /// Number of vectors for which Java has allocated slots, including nested ones.
+    /// Number of vectors, including nested vectors, for which Java has allocated slots.
     pub vectors: usize,
-    /// Spark types of decoded columns, by name.
+    /// Spark types of the decoded columns, by column name.
     pub types: BTreeMap<String, SparkType>,
-    /// Reader schemas that the driver got from the registry.
+    /// Reader schemas that the driver fetched from the registry.
     pub reader_schemas: ReaderSchemas,
-    /// Maximum number of rows.
+    /// Maximum number of rows to return.
     pub limit: Option<u64>,
     /// Maximum number of bytes that all readers of the process may prefetch.
     pub process_limit: usize,
@@ -40,7 +40,7 @@ impl Range {
         self.end == UNBOUNDED
     }
 
-    /// Describes the offsets from `position` on, for errors.
+    /// Describes the offsets from `position` to the end, for error texts.
     pub(crate) fn describe_from(&self, position: i64) -> String {
         match self.is_open() {
             true => format!("offsets from {position} on of {}", self.tp),
@@ -53,7 +53,7 @@ impl Range {
     /// "vectors":n,"types":{...},"found":{...}}`.
     ///
     /// # Errors
-    /// The JSON is malformed.
+    /// Fails if the JSON is malformed.
     pub fn parse(text: &str) -> Result<Range> {
         let json: Value = serde_json::from_str(text).unwrap_or_default();
         read(&json).ok_or_else(|| Failure::state(format!("the jar passed an invalid range: {text}")))

@@ -1,8 +1,9 @@
 //! Row buffers that Java fills, converted to Arrow batches for the producer.
 //!
-//! A row consists of its columns in order. Bytes are their length followed by the bytes, or −1 for null. Headers are
-//! their number, or −1 for null, followed by the bytes of key and value of each. A number follows a 1; a 0 stands for
-//! null. Lengths, header counts, ones, zeros and ints take 4 bytes, timestamps 8, all in native byte order.
+//! A row consists of its columns in order. A byte string is written as its length and its bytes, or as −1 for null.
+//! Headers are written as their number (−1 for null), followed by the key and the value of each header as byte strings.
+//! A number is written as a 1 and the number, or as a 0 for null. Lengths, header counts, ones, zeros and ints have 4
+//! bytes and timestamps 8 bytes, in native byte order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,16 +18,17 @@ use samsarrow_spark::columns::Column;
 
 use crate::failure::{Failure, Result};
 
-/// Rows of one topic.
+/// Topic, and the batch of its rows.
 pub(crate) type TopicRows = (Arc<str>, RecordBatch);
 
-/// Minimum number of bytes of a row: the length of its value.
+/// Minimum size of a row in bytes: the size of the length of its value.
 const MIN_ROW_BYTES: usize = 4;
 
-/// Returns the rows of a buffer by topic, in the order in which topics first occur.
+/// Returns the rows of a buffer grouped by topic. Topics are in the order of their first rows.
 ///
 /// # Errors
-/// The buffer does not contain exactly `rows` rows; or a row has no topic, and then no row may be sent.
+/// Fails if the buffer does not contain exactly `rows` rows, or if the topic of a row is null. In the latter case no
+/// row of the buffer may be sent.
 pub(crate) fn rows_by_topic(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<TopicRows>> {
     let invalid =
         || Failure::state(format!("the jar passed a block of {} bytes that does not have {rows} rows", block.len()));
@@ -44,7 +46,7 @@ pub(crate) fn rows_by_topic(block: &[u8], rows: usize, options: &WriteOptions) -
     tables.finish(rows, options)
 }
 
-/// Unread part of a buffer. Reads never pass the end.
+/// The bytes of a buffer that are not yet read. Reads never pass the end of the buffer.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -62,7 +64,7 @@ impl<'a> Cursor<'a> {
         Some(i64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// Reads a length or count; an inner `None` is null.
+    /// Reads a length or a count. `Some(None)` stands for null, and `None` for malformed bytes.
     fn count(&mut self) -> Option<Option<usize>> {
         match self.int()? {
             -1 => Some(None),
@@ -77,7 +79,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the marker in front of a number; false stands for null.
+    /// Reads the marker before a number. `Some(false)` stands for null.
     fn has_number(&mut self) -> Option<bool> {
         match self.int()? {
             0 => Some(false),
@@ -87,7 +89,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Rows by topic. Without a topic column all rows are in the first table.
+/// Rows grouped by topic. Without a topic column, all rows are in the first table.
 struct Tables<'a> {
     tables: Vec<Table>,
     topics: Vec<Option<&'a [u8]>>,
@@ -100,7 +102,7 @@ impl<'a> Tables<'a> {
         Self { tables: first.into_iter().collect(), topics: Vec::new(), known: HashMap::new() }
     }
 
-    /// Adds a row. The topic, if it is a column, comes first.
+    /// Adds a row. If there is a topic column, it is the first column of the row.
     fn add(&mut self, cursor: &mut Cursor<'a>, columns: &[Column]) -> Option<()> {
         let (index, columns) = match columns.split_first() {
             Some((Column::Topic, others)) => (self.index(cursor.bytes()?), others),
@@ -124,7 +126,7 @@ impl<'a> Tables<'a> {
                 "{null} of {rows} rows have a null topic and were not sent: without the option topic every row needs one"
             ))));
         }
-        // A null topic was an error above.
+        // Null topics have been rejected above.
         let named = self.topics.iter().map(|topic| String::from_utf8_lossy(topic.unwrap_or_default()).into());
         let topics: Vec<Arc<str>> = match &options.topic {
             Some(topic) => vec![Arc::from(topic.as_str())],
@@ -146,7 +148,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Builders for the rows of one topic.
+/// Column builders for the rows of one topic.
 struct Table {
     rows: usize,
     key: BinaryBuilder,
@@ -206,7 +208,7 @@ impl Table {
     }
 }
 
-/// Builder of the headers column: lists of keys and values.
+/// Builder of the headers column, whose lists contain keys and values.
 struct Headers {
     ends: Vec<i32>,
     nulls: NullBufferBuilder,
@@ -223,9 +225,9 @@ impl Headers {
 
     fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let count = cursor.count()?;
-        // A null list has no headers, like an empty list.
+        // A null list, like an empty list, has no headers to read.
         for _ in 0..count.unwrap_or_default() {
-            // A null key is rejected by the batch encoder, as for all producers.
+            // A null key is rejected later by the batch encoder, as for all producers.
             self.keys.append_option(cursor.bytes()?);
             self.values.append_option(cursor.bytes()?);
             self.count = self.count.checked_add(1)?;

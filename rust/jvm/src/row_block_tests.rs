@@ -1,4 +1,4 @@
-//! Tests of row buffers as Java writes them, and of malformed ones.
+//! Tests of row buffers as Java writes them, and of malformed row buffers.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Block {
         self
     }
 
-    /// Appends a row with all columns, the last three null.
+    /// Appends a row with all columns; headers, partition and timestamp are null.
     fn row(self, topic: Option<&str>, value: &str) -> Self {
         self.bytes(topic).bytes(None).bytes(Some(value)).int(-1).int(0).int(0)
     }
@@ -87,7 +87,7 @@ fn splits_rows_by_topic() {
     let error = rows_by_topic(&block.row(None, "4").0, 4, &options(None, ALL)).unwrap_err();
     assert_eq!(error.kind, "configuration");
     assert!(error.text.contains("1 of 4 rows have a null topic and were not sent"), "{error:?}");
-    // With the option `topic`, the buffer has no topic column.
+    // If the option `topic` is set, the buffer has no topic column.
     let block = Block::default().bytes(Some("1")).bytes(None);
     let rows = rows_by_topic(&block.0, 2, &options(Some("t"), &[("value", "string"), ("topic", "string")])).unwrap();
     assert_eq!((&*rows[0].0, values(&rows[0].1)), ("t", vec![Some(&b"1"[..]), None]));
@@ -111,7 +111,7 @@ fn rejects_malformed_blocks() {
     }
     let before = || Block::default().bytes(Some("t")).bytes(None);
     for length in [5, i32::MAX, -2, i32::MIN] {
-        // Invalid lengths of a value, header counts, and markers in front of a number.
+        // The invalid number is in turn the length of a value, a header count, and the marker before a number.
         rejected(&before().int(length).int(0).0, 1);
         rejected(&before().bytes(None).int(length).int(0).int(0).0, 1);
         rejected(&before().bytes(None).int(-1).int(length).int(0).0, 1);

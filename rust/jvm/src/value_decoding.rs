@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::MAX_GRANT;
 use crate::range::Range;
 
-/// Writer schemas shared by tasks with equal options, for keys and for values.
+/// Writer schemas of keys and of values, shared by tasks with equal options.
 #[derive(Debug, Default)]
 pub(crate) struct WriterCaches([Arc<Mutex<Writers>>; 2]);
 
@@ -34,27 +34,27 @@ impl WriterCaches {
     }
 }
 
-/// Decoded key or value column.
+/// Column with the decoded keys or values.
 #[derive(Debug)]
 pub(crate) struct DecodedColumn<'a> {
     pub(crate) part: Part,
     pub(crate) array: ArrayRef,
     /// Spark type of the column.
     pub(crate) kind: &'a SparkType,
-    /// Error per row, if errors become null values.
+    /// Error text per row, or null; set if rows with errors become null.
     pub(crate) errors: Option<StringArray>,
 }
 
-/// Index of a decoder, and the schemas that the registry returned for it.
+/// Index of a decoder, and the schemas that the registry returned for this decoder.
 pub(crate) type LookupResult = (usize, Vec<(SchemaId, Found)>);
 
-/// Decoder of the keys or the values of one range.
+/// Decoder of either the keys or the values of a range.
 #[derive(Debug)]
 pub(crate) struct PartDecoder {
     part: Part,
     format: Format,
     decoder: Decoder,
-    /// Number of shared writer schemas that the decoder has.
+    /// Number of shared writer schemas that this decoder already knows.
     writers_known: usize,
     kind: SparkType,
     null_on_error: bool,
@@ -62,7 +62,7 @@ pub(crate) struct PartDecoder {
     reads_headers: bool,
 }
 
-/// Decoders of a range.
+/// Decoders of the keys and values of a range.
 #[derive(Debug, Default)]
 pub(crate) struct PartDecoders(Vec<PartDecoder>);
 
@@ -95,7 +95,7 @@ impl PartDecoder {
         Ok((column.ok_or_else(|| wrong_column(name))?, headers.map_err(Failure::state)?))
     }
 
-    /// Returns the schema ids that are not known yet, and the kind of their schemas.
+    /// Returns the schema ids in the batch that are not known yet, and the schema type.
     fn unknown_schemas(&self, batch: &RecordBatch) -> Result<Option<(BTreeSet<SchemaId>, Kind)>> {
         let Some((kind, _)) = self.format.writers() else { return Ok(None) };
         let (values, headers) = self.values(batch)?;
@@ -103,7 +103,7 @@ impl PartDecoder {
         Ok((!ids.is_empty()).then_some((ids, kind)))
     }
 
-    /// Decodes rows up to the first that is invalid, if that is an error, or that exceeds the memory limit.
+    /// Decodes rows until a row is invalid (unless errors become null) or until the memory limit is exceeded.
     fn decode(&mut self, batch: &RecordBatch) -> Result<(ArrayRef, Option<StringArray>, Option<Box<BadValue>>)> {
         let (values, headers) = self.values(batch)?;
         self.writers_known = self.format.catch_up(&mut self.decoder, self.writers_known);
@@ -134,8 +134,8 @@ impl PartDecoder {
     }
 }
 
-/// Returns a decoder for the selected fields. If one of them is inside a union, which must be read as a whole,
-/// reads whole top-level fields: Spark sees the union as a struct.
+/// Returns a decoder for the selected fields. A union must be read as a whole, because Spark sees it as a struct. If a
+/// selected field is inside a union, the decoder reads whole top-level fields instead.
 fn decoder_for_fields(
     typed: &Typed,
     range: &Range,
@@ -155,29 +155,29 @@ fn decoder_for_fields(
 }
 
 impl PartDecoders {
-    /// Creates the decoders of the keys and values that the range needs.
+    /// Creates the decoders that the columns of the range need.
     ///
     /// # Errors
-    /// A schema cannot be parsed.
+    /// Fails if a schema cannot be parsed.
     pub(crate) fn new(typed: &[Typed], range: &Range, caches: &WriterCaches) -> Result<PartDecoders> {
         let needed = typed.iter().filter(|typed| typed.needs_decoding(&range.columns));
         needed.map(|typed| PartDecoder::new(typed, range, caches)).collect::<Result<_>>().map(PartDecoders)
     }
 
-    /// Returns true if no key or value is decoded.
+    /// Returns true if neither keys nor values are decoded.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns true if record headers may name the writer schemas.
+    /// Returns true if record headers may contain the ids of writer schemas.
     pub(crate) fn read_headers(&self) -> bool {
         self.0.iter().any(|decoder| decoder.reads_headers)
     }
 
-    /// Returns a registry lookup of the writer schemas of a batch, or `None` if all are known.
+    /// Returns a registry lookup of the unknown writer schemas of a batch, or `None` if all are known.
     ///
     /// # Errors
-    /// The batch does not have the columns that the reader requested.
+    /// Fails if the batch does not have the columns that the reader requested.
     pub(crate) fn lookup(
         &self,
         batch: &RecordBatch,
@@ -199,7 +199,7 @@ impl PartDecoders {
         }))
     }
 
-    /// Adds the schemas that the registry returned.
+    /// Adds the schemas that the registry returned to the shared writer schemas.
     pub(crate) fn add_writers(&self, results: Vec<LookupResult>) {
         for (index, found) in results {
             if let Some((_, writers)) = self.0.get(index).and_then(|decoder| decoder.format.writers()) {
@@ -209,11 +209,12 @@ impl PartDecoders {
         }
     }
 
-    /// Decodes the columns up to the first row with an invalid value, if that is an error, or that exceeds the memory
-    /// limit. Returns the columns, the number of rows and the error.
+    /// Decodes the key and value columns until a row is invalid (unless errors become null) or until the memory limit
+    /// is exceeded. Returns the columns, the number of rows and, if there is one, the error of the next row.
     ///
     /// # Errors
-    /// A single row exceeds the memory limit, or the batch does not have the columns that the reader requested.
+    /// Fails if a single row exceeds the memory limit, or if the batch does not have the columns that the reader
+    /// requested.
     pub(crate) fn decode(
         &mut self,
         batch: &RecordBatch,
@@ -225,7 +226,7 @@ impl PartDecoders {
             if array.len() < rows {
                 (rows, error) = (array.len(), None);
             }
-            // Keys come first: if both are invalid in a row, the error is about the key.
+            // Keys are decoded first, so that the error is about the key if both key and value of a row are invalid.
             if let Some(bad) = bad.filter(|bad| bad.row < rows) {
                 rows = bad.row;
                 error = Some(Failure::bad_value(describe_error(&bad, decoder.part, batch, tp)));
@@ -240,7 +241,7 @@ impl PartDecoders {
     }
 }
 
-/// Returns the error text with partition, offset and, for a key, the part.
+/// Returns the error text with the partition and the offset and, for an invalid key, with the word key.
 fn describe_error(bad: &BadValue, part: Part, batch: &RecordBatch, tp: &TopicPartition) -> String {
     let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
     let offset = offsets.and_then(|offsets| offsets.values().get(bad.row)).copied().unwrap_or_default();

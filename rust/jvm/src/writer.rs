@@ -1,4 +1,4 @@
-//! Writer of one task: sends the rows of buffers that Java fills.
+//! Writer of one task, which sends the rows in the buffers that Java fills.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,15 +18,15 @@ use crate::producers::{Producers, TaskProducer};
 use crate::row_block::rows_by_topic;
 use crate::runtime::runtime;
 
-/// Send in flight. It makes progress only while a caller waits for it, on the caller's thread.
+/// Send in flight. It makes progress only while a caller waits for it, and runs on the caller's thread.
 type Sending = Pin<Box<dyn Future<Output = Result<Vec<BatchDelivery>>> + Send>>;
 
-/// Progress of a task.
+/// Stage of a task's writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// More rows may follow.
     Writing,
-    /// All rows are flushed; they are stored once their deliveries have completed.
+    /// All rows are flushed. They are stored once their deliveries have completed.
     Flushed,
     /// All rows are stored, and the transaction, if any, is committed.
     Committed,
@@ -36,22 +36,22 @@ enum Stage {
 pub struct Writer {
     shared: Arc<Shared>,
     options: Arc<WriteOptions>,
-    /// Identity of the task, for exactly-once writes.
+    /// Identity of the task, if the write is exactly once.
     task: Option<TaskId>,
-    /// Buffer into which Java writes between two calls.
+    /// Buffer that Java fills between two calls.
     block: Option<(Vec<u8>, TrackedMemory)>,
     producer: Option<Arc<TaskProducer>>,
     sending: Option<Sending>,
-    /// Deliveries in the order of sending, without those that succeeded.
+    /// Deliveries in the order of sending, except those that have already succeeded.
     deliveries: VecDeque<BatchDelivery>,
     stage: Stage,
 }
 
 impl Writer {
-    /// Creates a writer for a `write_task` request; it connects when rows arrive.
+    /// Creates a writer for a `write_task` request. The writer connects to the brokers when the first rows arrive.
     ///
     /// # Errors
-    /// An option or a column is invalid.
+    /// Fails if an option or a column is invalid.
     pub fn new(shared: Arc<Shared>, request: &str) -> Result<Writer> {
         let Request::WriteTask { fields, task } = Request::parse(request)? else {
             return Err(Failure::state("the jar opened a writer with a request other than write_task"));
@@ -65,10 +65,10 @@ impl Writer {
         Ok(Writer { shared, options, task, block: None, producer: None, sending: None, deliveries, stage })
     }
 
-    /// Returns the address of a buffer of this size for `write`, and frees the previous buffer.
+    /// Allocates the buffer for the rows that `write` sends, and returns its address. Frees the previous buffer.
     ///
     /// # Errors
-    /// The memory cannot be allocated.
+    /// Fails if the memory cannot be allocated.
     pub fn block(&mut self, bytes: usize) -> Result<usize> {
         self.block = None;
         let mut block = Vec::new();
@@ -80,10 +80,11 @@ impl Writer {
         Ok(address)
     }
 
-    /// Copies the rows in the first `length` bytes of the buffer, which may then be filled again.
+    /// Copies the rows in the first `length` bytes of the buffer and starts to send them. The buffer may then be filled
+    /// again.
     ///
     /// # Errors
-    /// The rows are malformed, or those of the previous call are not sent yet.
+    /// Fails if the rows are malformed, or if the rows of the previous call are not sent yet.
     pub fn write(&mut self, length: usize, rows: usize) -> Result<()> {
         if self.sending.is_some() {
             return Err(Failure::state("the jar passed rows before the previous ones were sent"));
@@ -99,11 +100,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for `wait` or less until the rows of `write` are queued or, with `all`, until all rows are stored. Returns
-    /// true if they are.
+    /// Waits up to `wait` until the rows of the last `write` are queued or, if `all` is true, until all rows are
+    /// stored. Returns true in this case, and false if `wait` has expired before.
     ///
     /// # Errors
-    /// Rows could not be sent or stored.
+    /// Fails if rows could not be sent or stored.
     pub fn sent(&mut self, all: bool, wait: Duration) -> Result<bool> {
         if self.sending.is_none() && all {
             self.sending = self.ending()?;
@@ -122,10 +123,10 @@ impl Writer {
         Ok(!all || (self.stage == Stage::Committed && self.sending.is_none()))
     }
 
-    /// Starts the next stage after the last row.
+    /// Starts the next stage of a task that has no more rows.
     fn ending(&mut self) -> Result<Option<Sending>> {
         if self.producer.is_none() && self.task.is_none() {
-            // No row has arrived, and an at-least-once write needs no marker for that.
+            // The task has no rows, and an at-least-once write needs no commit marker, so there is nothing to do.
             self.stage = Stage::Committed;
         }
         let next = match self.stage {
@@ -158,8 +159,8 @@ impl Writer {
         Ok(Arc::clone(self.producer.insert(producer)))
     }
 
-    /// Releases all resources. With `whole`, passed only by a task whose rows are all stored, keeps the producer for
-    /// the next task; otherwise drops unsent rows.
+    /// Releases all resources. If `whole` is true, which only a task passes whose rows are all stored, the producer is
+    /// kept for the next task. Otherwise drops unsent rows.
     pub fn close(&mut self, whole: bool) {
         self.block = None;
         let idle = self.sending.take().is_none() && self.deliveries.is_empty();

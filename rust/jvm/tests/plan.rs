@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use samsarrow_jvm::clients::Client;
 
 const SLICE: Duration = Duration::from_millis(50);
-/// Far less than the 60 s that one attempt of a request may take.
+/// Maximum time of a driver request, far less than the 60 s that a single attempt may take.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns a client of a listener that never accepts: connections wait in its backlog.
+/// Returns a listener that never accepts, and a client of this listener. The client's connections wait in the backlog.
 fn silent() -> (TcpListener, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let servers = listener.local_addr().unwrap();

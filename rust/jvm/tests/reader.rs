@@ -1,4 +1,4 @@
-//! Tests of readers against the embedded broker. The columns are read by address, as Java reads them.
+//! Tests of readers against the embedded broker. Like Java, the tests read the columns by address.
 
 #![allow(unsafe_code, reason = "layouts are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Broker with the topic `t`, on its own runtime, since readers block on theirs.
+/// Broker with the topic `t`. It has its own runtime, because readers block on theirs.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -41,7 +41,7 @@ impl Cluster {
     }
 
     fn produce(&self, records: Vec<ProducerRecord>) {
-        // Batches are full, or end with the last record.
+        // Because of the long linger, all batches except the last are full.
         let producer = self.producer(&[("linger.ms", "30000")]);
         self.runtime.block_on(async {
             for record in records {
@@ -88,7 +88,7 @@ fn open(client: &Client, start: i64, end: i64, columns: &str) -> Reader {
     Reader::new(client.shared().clone(), Range::parse(&text).unwrap()).unwrap()
 }
 
-/// Calls the reader until it returns rows or the end.
+/// Calls the reader until it returns rows, or `None` at the end of the range.
 fn next(reader: &mut Reader) -> Result<Option<usize>, Failure> {
     let deadline = Instant::now() + SOON;
     while Instant::now() < deadline {
@@ -195,7 +195,7 @@ fn range_is_read_once_in_bounded_batches() {
     cluster.produce_numbers(20_000);
     let client = cluster.client(&[]);
     let mut values = Vec::new();
-    // Two consecutive tasks: the second continues with the consumer of the first.
+    // Two consecutive tasks, of which the second takes over the consumer of the first.
     for (start, end) in [(5, 12_345), (12_345, 19_990)] {
         let mut reader = open(&client, start, end, r#""value""#);
         while let Some(rows) = next(&mut reader).unwrap() {
@@ -222,7 +222,8 @@ fn consecutive_tasks_fetch_records_once() {
         fetched.push(reader.counters().bytes > 0);
     }
     assert_eq!(values, (0..100).chain(7..9).collect::<Vec<i64>>());
-    // One fetch response has all records; the last task does not continue where the previous one ended.
+    // One fetch response contains all records. Only the last task fetches again, because it does not continue where the
+    // previous task ended.
     assert_eq!(fetched, [true, false, false, false, true]);
 }
 
@@ -269,7 +270,7 @@ fn position_passes_markers_and_aborted_records() {
         }
         producer.close(SOON).await.unwrap();
     });
-    // Each transaction has a record and a marker; the range ends after the last marker.
+    // Each transaction writes a record and a marker, so the end of the range is after the last marker.
     assert_eq!(cluster.broker.end_offset("t", 0), Some(6));
     for (level, expected) in [("read_committed", 2), ("read_uncommitted", 3)] {
         let client = cluster.client(&[("isolation.level", level)]);

@@ -1,5 +1,5 @@
-//! Tests of readers of typed keys and values against the embedded broker. The columns are read by address, as Java
-//! reads them.
+//! Tests of readers of typed keys and values against the embedded broker. Like Java, the tests read the columns by
+//! address.
 
 #![allow(unsafe_code, reason = "layouts are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
@@ -22,7 +22,7 @@ const ORDER: &str = r#"{"type":"record","name":"Order","fields":[{"name":"id","t
     {"name":"city","type":["null","string"],"default":null}]}"#;
 const AVRO: [(&str, &str); 3] = [("value.format", "avro"), ("value.schema", ORDER), ("value.framing", "none")];
 
-/// Broker with the topic `t`, which has these values.
+/// Broker with the topic `t`, which contains records with these values.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -65,7 +65,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Calls the reader until it returns rows or the end.
+/// Calls the reader until it returns rows, or `None` at the end of the range.
 fn next(reader: &mut Reader) -> Result<Option<usize>, Failure> {
     let deadline = Instant::now() + SOON;
     while Instant::now() < deadline {
@@ -188,7 +188,7 @@ fn first_bad_row_is_reported_and_key_before_value() {
 
 #[test]
 fn large_rows_are_split_into_batches() {
-    // Each item has 3 bytes and decodes to 20 nulls: 60 KB become 5 MiB, and 40 rows 200 MiB.
+    // Each item has 3 bytes and decodes to 20 nulls, so a value of 60 KB decodes to 5 MiB, and 40 rows to 200 MiB.
     let large: &'static [u8] = format!("[{}{{}}]", "{},".repeat(20_000)).leak().as_bytes();
     let cluster = Cluster::of(&vec![Some(large); 40], None);
     let fields: Vec<_> = (0..20).map(|at| format!(r#""f{at}":{{"type":"integer"}}"#)).collect();

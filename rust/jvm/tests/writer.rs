@@ -1,4 +1,4 @@
-//! Tests of writers against the embedded broker. Row buffers are filled by address, as Java fills them.
+//! Tests of writers against the embedded broker. Like Java, the tests fill the row buffers by address.
 
 #![allow(unsafe_code, reason = "blocks are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 const SOON: Duration = Duration::from_secs(20);
 const VALUE: &str = r#"{"ask":"write_task","columns":[["value","string"]]}"#;
 
-/// Broker with the topic `t`, on its own runtime, since writers block on theirs.
+/// Broker with the topic `t`. It has its own runtime, because writers block on theirs.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -42,7 +42,7 @@ impl Cluster {
         .unwrap()
     }
 
-    /// Returns the number of records.
+    /// Returns the number of records in the partition, from its end offset.
     fn count(&self) -> i64 {
         let options = [("bootstrap.servers".to_owned(), OptionValue::Str(self.broker.bootstrap_servers()))];
         let _inside = self.runtime.enter();
@@ -93,7 +93,7 @@ fn wait(writer: &mut Writer, all: bool) -> Result<(), Failure> {
 fn sent_waits_until_rows_are_stored() {
     let cluster = Cluster::new();
     let client = cluster.client("t");
-    // Two consecutive tasks: the second uses the producer of the first.
+    // Two consecutive tasks, of which the second takes over the producer of the first.
     for stored in [3, 6] {
         let mut writer = open(&client);
         write(&mut writer, &["a", "b"]).unwrap();
@@ -195,7 +195,7 @@ fn micro_batch_is_written_once() {
     once(&writer_client, 0, &[]).unwrap();
     assert_eq!(cluster.count(), 0, "without rows nothing is written");
     once(&writer_client, 0, &["a", "b"]).unwrap();
-    // Includes the commit marker of the transaction.
+    // Two rows, and the commit marker of the transaction.
     assert_eq!(cluster.count(), 3);
     once(&writer_client, 0, &["b", "a"]).unwrap();
     let failure = once(&writer_client, 0, &["a", "c"]).unwrap_err();
@@ -203,7 +203,7 @@ fn micro_batch_is_written_once() {
     assert!(failure.text.contains("The option allowReplayMismatch=0 continues anyway"), "{failure:?}");
     once(&client(r#","allowReplayMismatch":"0""#), 0, &["a", "c"]).unwrap();
     assert_eq!(cluster.count(), 3, "all rows were skipped");
-    // Of two concurrent attempts, the later one writes.
+    // If two attempts run concurrently, the later attempt writes the rows.
     let mut early = attempt(&writer_client, 1);
     write(&mut early, &["d"]).unwrap();
     wait(&mut early, false).unwrap();

@@ -1,4 +1,4 @@
-//! Layout of the headers column: lists of structs, with keys and values in two flat columns.
+//! Layout of the headers column: a list of structs per record, with all keys and all values in two flat columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -7,7 +7,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use super::{Retained, Slots, address, slots};
 use crate::failure::{Result, wrong_column};
 
-/// Returns the slots of `array`. A record without headers has a null list, as with Spark's own connector.
+/// Returns the slots of `array`. The list of a record without headers is null, as in Spark's own connector.
 pub(crate) fn headers(array: &ArrayRef, retained: &mut Retained) -> Result<Slots> {
     let lists = array.as_list_opt::<i32>().ok_or_else(|| wrong_column("headers"))?;
     let pairs = lists.values().as_struct_opt().filter(|pairs| pairs.num_columns() == 2);

@@ -1,5 +1,5 @@
-//! Layout of the columns of a batch, as 64-bit slots that Java's vectors read. This module only computes addresses of
-//! memory that the layout retains, and never dereferences them.
+//! Layout of the columns of a batch, as 64-bit slots that Java's vectors read. This module computes addresses of memory
+//! that the layout retains, but never dereferences them.
 
 mod headers;
 mod nested;
@@ -20,9 +20,10 @@ use crate::value_decoding::DecodedColumn;
 use headers::headers;
 use nested::nested;
 
-/// Slots before those of the vectors: number of rows, number of vectors, and unused ones.
+/// Number of slots before the slots of the vectors. They contain the number of rows and the number of vectors; the
+/// other slots are unused.
 pub const HEAD: usize = 8;
-/// Slots per vector. Nested vectors follow their parent.
+/// Number of slots per vector. The slots of nested vectors follow those of their parent.
 pub const SLOTS: usize = 8;
 pub(crate) const VALIDITY: usize = 0;
 pub(crate) const OFFSETS: usize = 1;
@@ -32,7 +33,7 @@ const CONSTANT: usize = 7;
 /// Slots of one vector.
 pub(crate) type Slots = [u64; SLOTS];
 
-/// Batch as Java sees it.
+/// Addresses of a batch, as Java reads them, and the memory that they point to.
 #[derive(Debug)]
 pub struct ColumnLayout {
     rows: usize,
@@ -41,7 +42,7 @@ pub struct ColumnLayout {
     _tracked: TrackedMemory,
 }
 
-/// Memory to which the addresses point.
+/// Memory to which the addresses of a layout point.
 #[derive(Debug, Default)]
 pub(crate) struct Retained {
     arrays: Vec<ArrayRef>,
@@ -49,15 +50,15 @@ pub(crate) struct Retained {
 }
 
 impl Retained {
-    /// Retains a buffer and returns its address.
+    /// Retains a buffer and returns the buffer's address.
     pub(crate) fn buffer(&mut self, buffer: Buffer) -> u64 {
         let address = address(buffer.as_slice());
         self.buffers.push(buffer);
         address
     }
 
-    /// Returns the address of a validity bitmap, least significant bit first, that starts at the first row; 0 if no
-    /// value is null.
+    /// Returns the address of a validity bitmap, least significant bit first, that starts at the first row. Returns 0
+    /// if no row is null.
     pub(crate) fn validity(&mut self, nulls: Option<&NullBuffer>) -> u64 {
         match nulls.filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => self.buffer(nulls.inner().sliced()),
@@ -65,7 +66,7 @@ impl Retained {
         }
     }
 
-    /// Retains an array to which addresses point.
+    /// Retains an array, so that addresses may point to its memory.
     pub(crate) fn array(&mut self, array: ArrayRef) {
         self.arrays.push(array);
     }
@@ -82,12 +83,12 @@ pub(crate) fn address<T>(slice: &[T]) -> u64 {
 }
 
 impl ColumnLayout {
-    /// Creates the layout of rows of one partition; `columns` may be empty. Java has allocated slots for `vectors`
-    /// vectors.
+    /// Creates the layout of rows of one partition. `columns` may be empty. `vectors` is the number of vectors for
+    /// which Java has allocated slots.
     ///
     /// # Errors
-    /// The batch does not have the requested columns, the number of vectors differs from Java's, or a timestamp is
-    /// outside of Spark's range.
+    /// Fails if the batch does not have the requested columns, if the number of vectors differs from Java's, or if a
+    /// timestamp is outside of Spark's range.
     pub(crate) fn new(
         batch: &RecordBatch,
         columns: &[OutputColumn],
@@ -161,7 +162,7 @@ fn connector_column(
             let array = array(batch, "timestamp", retained)?;
             let times =
                 array.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(|| wrong_column("timestamp"))?;
-            // Spark uses microseconds. A timestamp that overflows saturates.
+            // Converts milliseconds to Spark's microseconds. A timestamp that would overflow becomes the maximum.
             let micros: Vec<i64> = times.values().iter().map(|time| time.saturating_mul(1000)).collect();
             let data = retained.buffer(Buffer::from_vec(micros));
             Ok(slots(&[(VALIDITY, retained.validity(times.nulls())), (DATA, data)]))
@@ -191,7 +192,8 @@ fn topic(name: &str, retained: &mut Retained) -> Slots {
     slots(&[(OFFSETS, offsets), (DATA, data), (CONSTANT, 1)])
 }
 
-/// Returns a constant vector if all rows have the same type, as in topics whose `message.timestamp.type` never changed.
+/// Returns the slots of the timestamp types. The vector is constant if all rows have the same type, as in topics whose
+/// `message.timestamp.type` never changed.
 fn timestamp_type(batch: &RecordBatch, retained: &mut Retained) -> Result<Slots> {
     let array = array(batch, "timestamp_type", retained)?;
     let types = array.as_primitive_opt::<Int8Type>().ok_or_else(|| wrong_column("timestamp_type"))?;
@@ -208,7 +210,7 @@ fn constant(data: u64) -> Slots {
     slots(&[(DATA, data), (CONSTANT, 1)])
 }
 
-/// Returns slots with the values at these indexes; the others are 0.
+/// Returns slots with these values at these indexes. All other slots are 0.
 pub(crate) fn slots(values: &[(usize, u64)]) -> Slots {
     let mut slots = Slots::default();
     for (index, value) in values {

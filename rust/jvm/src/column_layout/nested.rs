@@ -1,4 +1,4 @@
-//! Layout of typed keys and values in Spark's types: a vector followed by those nested in it.
+//! Layout of typed keys and values in Spark's types. The vectors nested in a vector follow it.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use samsarrow_spark::typed::SparkType;
 use super::{DATA, OFFSETS, Retained, Slots, VALIDITY, address, slots};
 use crate::failure::{Failure, Result, wrong_column};
 
-/// Slot with the number of values of a nested vector.
+/// Index of the slot with the number of values of a nested vector.
 const LENGTH: usize = 3;
 
-/// Appends the slots of an array in the shape of the Spark type, whose fields are matched by name.
+/// Appends the slots of an array, in the structure of the Spark type. Fields are matched by name.
 ///
 /// # Errors
-/// A timestamp is outside of Spark's range.
+/// Fails if a timestamp is outside of Spark's range.
 pub(crate) fn nested(
     array: &ArrayRef,
     kind: &SparkType,
@@ -69,7 +69,7 @@ pub(crate) fn nested(
     }
 }
 
-/// Returns the addresses of offsets, or 0 without offsets, and data of an array without nested arrays.
+/// Returns the addresses of the offsets (0 if there are none) and the data of an array without nested arrays.
 fn leaf_addresses(array: &ArrayRef, path: &str, retained: &mut Retained) -> Result<(u64, u64)> {
     let unchanged = |data: u64, retained: &mut Retained| {
         retained.array(Arc::clone(array));
@@ -96,7 +96,7 @@ fn leaf_addresses(array: &ArrayRef, path: &str, retained: &mut Retained) -> Resu
         DataType::UInt16 => wider::<UInt16Type, _>(array, i32::from, retained),
         DataType::UInt32 => wider::<UInt32Type, _>(array, i64::from, retained),
         DataType::UInt64 => wider::<UInt64Type, _>(array, i128::from, retained),
-        // Rounded down, as Spark converts nanoseconds.
+        // Rounds down, as Spark does when it converts nanoseconds.
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             wider::<TimestampNanosecondType, _>(array, |time| time.div_euclid(1000), retained)
         }
@@ -154,7 +154,7 @@ fn micros<T: ArrowPrimitiveType<Native = i64>>(
     for (row, time) in times.values().iter().enumerate() {
         micros.push(match time.checked_mul(unit) {
             Some(micros) => micros,
-            // The value of a null is not read.
+            // The value below a null is never read, so it may be any.
             None if times.is_null(row) => 0,
             None => {
                 return Err(Failure::bad_value(format!("field {path}: the time {time} is outside of Spark's range")));

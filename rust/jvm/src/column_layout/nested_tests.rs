@@ -12,7 +12,7 @@ fn layout(array: ArrayRef) -> Result<(Vec<u64>, Retained)> {
     Ok((out, retained))
 }
 
-/// Returns for each vector whether validity, offsets and data have addresses, and its length.
+/// Returns for each vector whether it has addresses of validity, offsets and data, and its length.
 fn shape(array: ArrayRef) -> Vec<(bool, bool, bool, u64)> {
     let (slots, _kept) = layout(array).unwrap();
     let vectors = slots.as_chunks::<8>().0;
@@ -41,7 +41,7 @@ fn nested_vectors_follow_their_parent() {
         [struct_of, list, items, (false, false, true, 3), (true, false, false, 3)],
         "a null array has a validity bitmap"
     );
-    // A slice has the items of the whole array; its offsets select them.
+    // A slice contains the items of the whole array. The offsets of the slice select its own items.
     assert_eq!(shape(rows.slice(1, 1))[1..3], [(true, true, false, 1), items]);
 }
 

@@ -1,4 +1,5 @@
-//! Offsets outside of the log: not yet written, deleted or truncated.
+//! Handling of offsets outside of the log: offsets that are not yet written, or whose records were deleted or
+//! truncated.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +12,11 @@ use super::{Next, Reader};
 use crate::failure::{Failure, Result};
 use crate::range::Range;
 
-/// Time without progress after which the log's offsets are checked.
+/// Time without progress after which the log's offsets are looked up.
 const PROGRESS_CHECK_DELAY: Duration = Duration::from_millis(500);
 
 impl Reader {
-    /// Handles an error of the consumer.
+    /// Handles an error of the consumer, such as an offset out of range.
     pub(super) async fn handle_error(&mut self, error: Error) -> Result<Next> {
         match error {
             Error::OffsetOutOfRange(_) | Error::Server { code: ErrorCode::OFFSET_OUT_OF_RANGE, .. } => {
@@ -56,7 +57,7 @@ impl Reader {
                 return Ok(Next::End);
             }
         }
-        // The position is in the log again: a new leader had to catch up.
+        // The position is within the log again, because the new leader has caught up.
         self.seek()?;
         Ok(Next::Nothing)
     }
@@ -65,7 +66,7 @@ impl Reader {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.consumer.seek(&self.range.tp, self.position))
     }
 
-    /// Checks whether more records can arrive after a poll without progress.
+    /// Called after a poll without progress. Checks whether more records of the range can arrive.
     pub(super) async fn check_progress(&mut self) -> Result<Next> {
         if self.range.is_open() {
             return Ok(Next::Nothing);
@@ -89,7 +90,7 @@ impl Reader {
         self.nothing()
     }
 
-    /// Returns [`Next::Nothing`], or an error if that has lasted longer than the timeout.
+    /// Returns [`Next::Nothing`], or an error if there was no progress for longer than the timeout.
     fn nothing(&self) -> Result<Next> {
         let timeout = self.shared.options()?.poll_timeout;
         if self.progress.elapsed() <= timeout {
@@ -102,8 +103,8 @@ impl Reader {
         )))
     }
 
-    /// Returns the log start and end offsets if brokers respond within `wait`; otherwise the request continues in the
-    /// background.
+    /// Returns the log start and end offsets if brokers respond within `wait`. Otherwise returns `None`, and the
+    /// request continues in the background.
     async fn log(&mut self, wait: Duration) -> Result<Option<(i64, i64)>> {
         let (shared, tp) = (&self.shared, &self.range.tp);
         let log_lookup = self.log_lookup.get_or_insert_with(|| {
@@ -121,7 +122,7 @@ impl Reader {
         }
     }
 
-    /// Reports that offsets up to `until` are lost.
+    /// Reports the offsets from the position to `until` as lost.
     fn report_lost(&mut self, until: i64, reason: &str) -> Result<()> {
         self.counters.lost += u64::try_from(until - self.position).unwrap_or_default();
         let fail = self.shared.options()?.fail_on_data_loss;

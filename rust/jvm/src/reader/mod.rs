@@ -1,4 +1,4 @@
-//! Reader of one task: the records of one offset range, batch by batch.
+//! Reader of one task, which returns the records of an offset range batch by batch.
 
 mod missing_offsets;
 mod typed;
@@ -27,20 +27,21 @@ use crate::range::Range;
 use crate::runtime::runtime;
 use crate::value_decoding::PartDecoders;
 
-/// Maximum number of rows per batch, and so per call from Java.
+/// Maximum number of rows in a batch, and thus per call from Java.
 const MAX_ROWS: usize = 8192;
-/// A fetch response is as large as allowed, whatever the end of the range: small ranges request little.
+/// Maximum number of offsets in a small range, for which the consumer requests fewer bytes. A fetch response is always
+/// as large as the request allows, even if it passes the end of the range.
 const SMALL_RANGE: i64 = 10_000;
 const SMALL_FETCH: usize = 1 << 20;
 
-/// Result of one call.
+/// Outcome of a call of [`Reader::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Number of rows; the layout has their addresses.
+    /// Number of rows that arrived. The layout contains the addresses of their columns.
     Rows(usize),
     /// No rows yet.
     Nothing,
-    /// The range is complete.
+    /// The range has been read to its end.
     End,
 }
 
@@ -51,7 +52,7 @@ pub struct Counters {
     pub wait: Duration,
     /// Time spent preparing rows for Java.
     pub decode: Duration,
-    /// Bytes of the records that were handed out, as fetched.
+    /// Fetched size of the records that were handed out, in bytes.
     pub bytes: u64,
     /// Number of rows that were handed out.
     pub rows: u64,
@@ -63,8 +64,8 @@ pub struct Counters {
     pub out_of_range: u64,
 }
 
-/// Reader of an offset range. Polls until the position has passed the range: gaps and transaction markers advance it
-/// without rows.
+/// Reader of an offset range. It polls until the position has passed the range, because gaps and transaction markers
+/// advance the position without returning rows.
 #[derive(Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
@@ -72,30 +73,31 @@ pub struct Reader {
     kind: ConsumerKind,
     lease: Option<Lease>,
     position: i64,
-    /// Set once no more records will be read, even if the position is before the end.
+    /// True if no more records will be read. This may happen before the position reaches the end of the range.
     ended: bool,
     progress: Instant,
     progress_checked: Instant,
-    /// Lookup of the log's offsets in flight: a slow broker must not block the caller.
+    /// Lookup of the log's offsets in flight. It runs in the background, so that a slow broker does not block the
+    /// caller.
     log_lookup: Option<JoinHandle<Result<(i64, i64)>>>,
     /// True if the broker reported that the position is out of range.
     out_of_range: bool,
     decoders: PartDecoders,
-    /// Rows whose keys or values are not decoded yet.
+    /// Rows whose keys and values are not decoded yet.
     undecoded: Option<typed::Undecoded>,
-    /// Decoding error after the rows of the last call.
+    /// Decoding error that follows the rows of the last call. The next call returns it.
     bad: Option<Failure>,
     layout: Option<ColumnLayout>,
     counters: Counters,
-    /// Bytes that the consumer had counted when the reader got it.
+    /// Bytes that the consumer had already counted when this reader got it from the pool.
     bytes_before: u64,
 }
 
 impl Reader {
-    /// Creates a reader; it connects at the first call.
+    /// Creates a reader, which connects to the brokers at the first call of `next`.
     ///
     /// # Errors
-    /// An option is invalid.
+    /// Fails if an option is invalid.
     pub fn new(shared: Arc<Shared>, range: Range) -> Result<Reader> {
         let options = shared.options()?;
         let has_column = |column| range.columns.contains(&OutputColumn::Column(column));
@@ -131,10 +133,11 @@ impl Reader {
         })
     }
 
-    /// Waits for the next rows for `wait` or less, and frees the previous ones.
+    /// Waits up to `wait` for the next rows. Frees the rows of the previous call.
     ///
     /// # Errors
-    /// The range cannot be read; a part of it is lost, with `failOnDataLoss`; or a key or value is invalid.
+    /// Fails if the range cannot be read, if some of its records are lost and `failOnDataLoss` is set, or if a key or
+    /// value is invalid.
     pub fn next(&mut self, wait: Duration) -> Result<Next> {
         self.layout = None;
         if let Some(bad) = &self.bad {
@@ -149,7 +152,7 @@ impl Reader {
         runtime()?.block_on(self.advance(wait))
     }
 
-    /// Returns the layout of the rows of the last call.
+    /// Returns the layout of the rows that the last call returned.
     pub fn layout(&self) -> Option<&ColumnLayout> {
         self.layout.as_ref()
     }
@@ -161,8 +164,8 @@ impl Reader {
         Counters { bytes: self.counters.bytes + consumed, ..self.counters }
     }
 
-    /// Releases all resources. With `whole`, passed only by a task that succeeded, keeps the consumer for the next
-    /// task.
+    /// Releases all resources. If `whole` is true, which only a successful task passes, the consumer is kept for the
+    /// next task.
     pub fn close(&mut self, whole: bool) {
         if let Some(layout) = self.layout.take() {
             free_later(layout);
@@ -172,7 +175,7 @@ impl Reader {
         self.undecoded = None;
         let done = whole && (self.range.is_open() || self.position >= self.range.end);
         let Some(lease) = self.lease.take() else { return };
-        // A paused partition is not fetched.
+        // The partition is paused so that it is not fetched while the consumer is idle.
         if done && lease.consumer.pause(std::slice::from_ref(&self.range.tp)).is_ok() {
             let position = if lease.leftover.is_some() { self.range.end } else { self.position };
             self.shared.pool.put(self.kind, lease, self.range.tp.clone(), position);
@@ -222,7 +225,7 @@ impl Reader {
         self.decode(wait.saturating_sub(begun.elapsed())).await
     }
 
-    /// Returns the rows of the range, up to the limit, or `None` if there are none.
+    /// Returns the rows of the batch that are within the range and the limit, or `None` if there are none.
     fn rows_in_range(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let mut rows = rows_before(&batch, self.range.end)?;
         if let Some(lease) = &mut self.lease
@@ -254,7 +257,7 @@ impl Reader {
         Next::Rows(rows)
     }
 
-    /// Gets a consumer that reads the partition from the start of the range.
+    /// Takes or creates a consumer that reads the partition from the start of the range.
     fn lease(&mut self) -> Result<()> {
         let tps = std::slice::from_ref(&self.range.tp);
         let taken = self.shared.pool.take(self.kind, &self.range.tp, self.position);
@@ -267,7 +270,7 @@ impl Reader {
         consumer.assign(tps)?;
         consumer.read_until(&self.range.tp, (!lease.prefetches).then_some(self.range.end))?;
         if !continues {
-            // Records that were fetched from another position are discarded.
+            // The leftover rows belong to another position, so they are discarded.
             lease.leftover = None;
             consumer.seek(&self.range.tp, self.position)?;
         }
@@ -305,7 +308,7 @@ impl Drop for Reader {
     }
 }
 
-/// Returns the number of rows before the offset `end`.
+/// Returns the number of rows of the batch whose offsets are less than `end`.
 fn rows_before(batch: &RecordBatch, end: i64) -> Result<usize> {
     let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
     let offsets = offsets.ok_or_else(|| wrong_column("offset"))?.values();
@@ -315,7 +318,7 @@ fn rows_before(batch: &RecordBatch, end: i64) -> Result<usize> {
     })
 }
 
-/// Returns the number of bytes that a consumer has handed out.
+/// Returns the number of bytes of the records that a consumer has handed out.
 fn consumed(consumer: &Consumer) -> u64 {
     let samples = consumer.metrics().samples();
     let sample = samples.iter().find(|sample| sample.id == Id::BytesConsumedTotal);

@@ -1,4 +1,4 @@
-//! Decoding of keys and values, once their writer schemas are known.
+//! Decoding of the reader's keys and values, once their writer schemas are known.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::column_layout::ColumnLayout;
 use crate::failure::{Failure, Result};
 use crate::value_decoding::LookupResult;
 
-/// Rows to decode, and the registry lookup that they wait for.
+/// Rows to decode, and the lookup of their writer schemas in the registry.
 #[derive(Debug)]
 pub(super) struct Undecoded {
     batch: RecordBatch,
-    /// Set once the lookup was started or found unnecessary.
+    /// True once the lookup was started or turned out to be unnecessary.
     lookup_started: bool,
     lookup: Option<JoinHandle<ClientResult<Vec<LookupResult>>>>,
 }
@@ -38,11 +38,11 @@ impl Drop for Undecoded {
 }
 
 impl Reader {
-    /// Decodes and hands out the pending rows. Waits for a slow registry no longer than `wait`.
+    /// Decodes and hands out the pending rows. Waits at most `wait` for a slow registry.
     pub(super) async fn decode(&mut self, wait: Duration) -> Result<Next> {
         let done = self.decode_pending(wait).await;
         if let Err(failure) = &done {
-            // The rows are dropped: no call may return rows after them.
+            // The error is stored, because the rows are dropped and no later call may return the rows after them.
             self.bad = Some(failure.clone());
         }
         done
@@ -60,7 +60,7 @@ impl Reader {
             let begun = Instant::now();
             let result = timeout(wait, lookup).await;
             self.counters.wait += begun.elapsed();
-            // The registry client has its own timeouts.
+            // Waiting for the registry counts as progress, because the registry client has its own timeouts.
             self.progress = Instant::now();
             let Ok(answers) = result else {
                 self.undecoded = Some(rows);
@@ -86,7 +86,7 @@ impl Reader {
         Ok(self.finish_batch(layout, begun))
     }
 
-    /// Adds the offsets of the batch to the error of a value.
+    /// Adds the first and last offset of the batch to the error of an invalid key or value.
     fn with_offsets(&self, failure: Failure, batch: &RecordBatch) -> Failure {
         let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
         match offsets.map(|offsets| offsets.values()).map(|offsets| (offsets.first(), offsets.last())) {

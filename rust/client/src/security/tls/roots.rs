@@ -97,7 +97,7 @@ fn configured(source: &Source<'_>, certificates: Vec<Vec<u8>>) -> Result<Roots> 
     Ok(Roots::Configured(certificates.into_iter().map(CertificateDer::from).collect()))
 }
 
-/// Builds rustls' root store. Unreadable certificates are ignored, but if all are unreadable, it fails.
+/// Builds rustls' root store. Unreadable certificates are ignored unless all certificates are unreadable.
 pub(super) fn store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     let (added, ignored) = store.add_parsable_certificates(certificates.iter().cloned());
