@@ -71,8 +71,8 @@ impl fmt::Debug for Shared {
 static SHARED: Mutex<Vec<(Arc<Shared>, Instant)>> = Mutex::new(Vec::new());
 
 impl Client {
-    /// Creates a client from `{"options":{...},"folders":[...],"token":{...}|null}`: the user's options and those that
-    /// this process adds. The options are not checked yet.
+    /// Creates a client from `{"options":{...},"folders":[...],"token":{...}|null}`: the user's options, and the folders
+    /// and the token of this process. The options are not checked yet.
     ///
     /// # Errors
     /// Fails if the JSON is malformed.

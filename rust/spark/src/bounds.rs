@@ -1,46 +1,46 @@
-//! Start and end of reads, parsed from the options.
+//! Start and end offsets of reads, parsed from the options.
 
 use crate::error::{Error, Result};
 use crate::offsets::Offsets;
 use crate::option_values::{RawOptions, get, natural, numbers_per_partition, quoted};
 
-/// Stands for the first offset of a partition in the options.
+/// Number that stands for the first offset of a partition in the options.
 pub const EARLIEST: i64 = -2;
-/// Stands for the end of a partition in the options.
+/// Number that stands for the end of a partition in the options.
 pub const LATEST: i64 = -1;
 
 const FIRST: &str = "-2 for earliest";
 const LAST: &str = "-1 for latest";
 const BOTH: &str = "-1 for latest, -2 for earliest";
 
-/// Start or end of a read.
+/// Start or end of a read, as set by an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// Option that set the bound, for error messages.
     pub option: &'static str,
-    /// Symbolic offsets that the option accepts per partition, for error messages.
+    /// Symbolic offsets that the option accepts for single partitions, for error messages.
     pub symbols: &'static str,
     pub spec: OffsetSpec,
 }
 
-/// Offset of a bound in every partition.
+/// Determines the offset of a bound in each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffsetSpec {
     /// The first offset.
     Earliest,
     /// The end.
     Latest,
-    /// An offset, [`EARLIEST`] or [`LATEST`] per partition.
+    /// For each partition an offset, [`EARLIEST`] or [`LATEST`].
     Offsets(Offsets),
-    /// A timestamp in milliseconds since 1970, for all partitions.
+    /// A timestamp for all partitions, in milliseconds since 1970.
     Time(i64),
-    /// A timestamp, [`EARLIEST`] or [`LATEST`] per partition.
+    /// For each partition a timestamp, [`EARLIEST`] or [`LATEST`].
     Times(Offsets),
-    /// The committed offsets of `kafka.group.id`.
+    /// The committed offsets of the group `kafka.group.id`.
     Group,
 }
 
-/// Returns the start of a read: by default the latest offset for a stream and the earliest for a batch.
+/// Returns the start of a read. By default, a stream starts at the latest offset and a batch at the earliest.
 pub(crate) fn starting(options: &RawOptions, streaming: bool) -> Result<Bound> {
     let default = if streaming { OffsetSpec::Latest } else { OffsetSpec::Earliest };
     let symbols = if streaming { BOTH } else { FIRST };
@@ -98,7 +98,7 @@ fn offsets_bound(
     Ok(Bound { option, symbols, spec })
 }
 
-/// Rejects a batch read that starts at the latest offset or ends at the earliest.
+/// Rejects a batch read that starts at the latest offset or ends at the earliest offset.
 fn reject(bound: &Bound, all: &OffsetSpec, symbol: i64, word: &str) -> Result<()> {
     let option = bound.option;
     if bound.spec == *all {

@@ -1,5 +1,5 @@
-//! Columns of the source: those of Spark's own Kafka connector, in its order and with its types, and those added for
-//! typed keys and values.
+//! Columns of the source: the columns of Spark's own Kafka connector, in its order and with its types, and the
+//! additional columns of typed keys and values.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,15 @@ pub enum Column {
     Topic,
     Partition,
     Offset,
-    /// The create time or the append time of the record.
+    /// Timestamp of the record: its create time or its append time.
     Timestamp,
-    /// The type of the timestamp: 0 for the create time, 1 for the append time.
+    /// Type of the timestamp: 0 for the create time, 1 for the append time.
     TimestampType,
-    /// Header names and values, in the order of the record.
+    /// Header names and values, in the order of the record's headers.
     Headers,
 }
 
-/// All columns, in the connector's order.
+/// All columns, in the order of Spark's connector.
 pub const COLUMNS: [Column; 8] = [
     Column::Key,
     Column::Value,
@@ -71,14 +71,14 @@ impl Column {
     }
 }
 
-/// Column of the source's output.
+/// Column that the source returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputColumn {
-    /// A column of the connector; a key or a value may be decoded.
+    /// A column of Spark's connector. If it is a key or a value, it may be decoded.
     Column(Column),
-    /// The undecoded bytes of a typed key or value.
+    /// The raw bytes of a typed key or value.
     Raw(Part),
-    /// The decoding error of a typed key or value.
+    /// The error that occurred when a typed key or value was decoded.
     Error(Part),
 }
 
@@ -100,7 +100,7 @@ impl OutputColumn {
         Column::from_name(name).map(Self::Column).or_else(|| extra.into_iter().find(|column| column.name() == name))
     }
 
-    /// Returns the part of the record that the column comes from, if it is the key or the value.
+    /// Returns the part of the record from which the column is derived, if this is the key or the value.
     pub fn part(self) -> Option<Part> {
         match self {
             Self::Column(Column::Key) => Some(Part::Key),
@@ -111,8 +111,8 @@ impl OutputColumn {
     }
 }
 
-/// Returns the columns of the options, first those of the connector, then all, including those added for typed keys and
-/// values.
+/// Returns two lists: the columns of Spark's connector that the options select, and all columns of the output,
+/// including the additional columns of typed keys and values.
 pub(crate) fn output(options: &mut RawOptions, typed: &[Typed]) -> Result<(Vec<Column>, Vec<OutputColumn>)> {
     let extra: Vec<OutputColumn> = typed.iter().flat_map(Typed::extra_columns).collect();
     let mut names: Vec<String> = Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn output(options: &mut RawOptions, typed: &[Typed]) -> Result<(Vec<C
                 return Err(Error::configuration(format!("option columns names a column twice: {}", quoted(text))));
             }
             let connector: Vec<&str> = names.iter().filter(|name| !is_extra(name)).map(String::as_str).collect();
-            // The connector's columns must not be empty.
+            // The list of the connector's columns must not be empty.
             *text = if connector.is_empty() { Column::Offset.name().to_owned() } else { connector.join(",") };
         }
     }
@@ -139,7 +139,7 @@ fn value_type(text: bool) -> &'static str {
     if text { "string" } else { "binary" }
 }
 
-/// Key and value columns that have the type string.
+/// Determines which of the columns key and value have the type string.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextLayout {
     /// True if the key is a string.
@@ -148,7 +148,7 @@ pub struct TextLayout {
     pub value: bool,
 }
 
-/// Returns the connector columns that the options select.
+/// Returns the columns of Spark's connector that the options select.
 fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
     let with_headers = boolean(options, "includeHeaders", false)?;
     let Some(text) = get(options, "columns") else {
@@ -168,7 +168,7 @@ fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Rejects formats of keys and values, which writes do not support.
+/// Rejects the formats of keys and values, because writes do not support them.
 pub(crate) fn reject_formats(options: &RawOptions) -> Result<()> {
     match ["key.format", "value.format"].into_iter().find(|name| get(options, name).is_some()) {
         Some(name) => Err(Error::configuration(format!(

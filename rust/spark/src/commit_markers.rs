@@ -1,7 +1,7 @@
 //! Commit markers of micro-batches, stored in Kafka as committed offsets of groups without members.
 //!
-//! The offset is the number of the next micro-batch, the metadata describes the rows. The Python sink uses the same
-//! markers, so that a query can move from one sink to the other.
+//! The committed offset is the number of the next micro-batch, and its metadata describes the rows. The Python sink
+//! uses the same markers, so a query can move from one sink to the other.
 
 use std::sync::Arc;
 
@@ -15,40 +15,41 @@ use tokio::sync::OnceCell;
 use crate::error::Result;
 use crate::write_options::WriteOptions;
 
-/// Upper bound on the number of tasks, larger than Spark supports: a marker above it was not written by this sink.
+/// Upper bound on the number of tasks, larger than Spark supports. A marker with a larger number was not written by
+/// this sink.
 const MAX_TASKS: u64 = 100_000;
 
-/// Commit markers of a cluster, and the admin client that reads and writes them, created at first use.
+/// Access to the commit markers of a cluster, with an admin client that is created at first use.
 #[derive(Debug, Default)]
 pub struct CommitMarkers {
     admin: OnceCell<Admin>,
 }
 
-/// Marker of a written micro-batch.
+/// Commit marker of a micro-batch that is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitMarker {
     /// Number of the next micro-batch.
     pub next: i64,
-    /// JSON that describes the rows, or the number of tasks.
+    /// JSON with a summary of the rows, or with the number of tasks.
     pub metadata: String,
-    /// Topic of the committed offset. Any topic works, since the group has no other offset.
+    /// Topic of the committed offset. Any topic can be used, because the group commits no other offset.
     pub topic: Arc<str>,
 }
 
 impl CommitMarkers {
-    /// Returns the client for markers and topics.
+    /// Returns the admin client for markers and topics.
     ///
     /// # Errors
-    /// An option of the client is invalid.
+    /// Fails if an option of the client is invalid.
     pub async fn admin(&self, options: &WriteOptions) -> Result<&Admin> {
         let create = async || Ok(Admin::new(&options.client(ClientKind::Admin, &[])?)?);
         self.admin.get_or_try_init(create).await
     }
 
-    /// Returns the markers of the groups that have one. Waits for open transactions to end.
+    /// Returns the markers of those groups that have one. Waits until open transactions have ended.
     ///
     /// # Errors
-    /// A broker request failed.
+    /// Fails if a broker request fails.
     pub(crate) async fn fetch(&self, options: &WriteOptions, groups: Vec<String>) -> Result<Vec<CommitMarker>> {
         let requested: Vec<_> = groups.into_iter().map(|group| (group, None)).collect();
         let settings = FetchSettings { require_stable: true, ..Default::default() };
@@ -68,7 +69,7 @@ impl CommitMarkers {
     /// Commits a marker for a group. Returns false if the topic does not exist.
     ///
     /// # Errors
-    /// A broker rejected the commit.
+    /// Fails if a broker rejects the commit.
     pub(crate) async fn commit(&self, options: &WriteOptions, group: &str, marker: CommitMarker) -> Result<bool> {
         let admin = self.admin(options).await?;
         let (settings, timeout) = (CommitSettings::default(), admin.default_timeout());
@@ -83,51 +84,51 @@ impl CommitMarkers {
 }
 
 impl CommitMarker {
-    /// Returns the offset and metadata to commit.
+    /// Returns the partition, the offset and the metadata to commit.
     pub(crate) fn offset(self) -> (TopicPartition, OffsetAndMetadata) {
         let at = OffsetAndMetadata { offset: self.next, metadata: self.metadata, ..Default::default() };
         (TopicPartition { topic: self.topic, partition: 0 }, at)
     }
 
-    /// Returns the number of tasks that wrote the micro-batch, if this is a marker of the driver.
+    /// Returns the number of tasks that wrote the micro-batch, if this is a marker that the driver wrote.
     pub(crate) fn tasks(&self) -> Option<u64> {
         parse_metadata(&self.metadata).get("tasks").and_then(Value::as_u64).filter(|tasks| *tasks <= MAX_TASKS)
     }
 }
 
-/// Returns the metadata of a driver's marker.
+/// Returns the metadata of a marker that the driver writes.
 pub(crate) fn task_count_metadata(tasks: u64) -> String {
     format!(r#"{{"tasks": {tasks}}}"#)
 }
 
-/// Order-independent summary of the rows of a task.
+/// Summary of the rows of a task, which does not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowSummary {
     /// Number of rows.
     pub rows: u64,
-    /// Total bytes of their values.
+    /// Total size of the values of these rows, in bytes.
     pub bytes: u64,
     /// Sum of the hashes of all rows.
     pub digest: u64,
 }
 
 impl RowSummary {
-    /// Adds the summary of more rows.
+    /// Adds the summary of further rows.
     pub fn add(&mut self, more: RowSummary) {
         self.rows += more.rows;
         self.bytes += more.bytes;
         self.digest = self.digest.wrapping_add(more.digest);
     }
 
-    /// Returns the metadata of a task's marker.
+    /// Returns the metadata of a marker that a task writes.
     pub(crate) fn metadata(&self) -> String {
         let RowSummary { rows, bytes, digest } = self;
         format!(r#"{{"rows": {rows}, "bytes": {bytes}, "digest": "{digest:016x}"}}"#)
     }
 }
 
-/// Returns true if two markers describe the same rows. Only fields that both have are compared: earlier releases stored
-/// no digest.
+/// Returns true if two markers describe the same rows. Compares only the fields that both markers have, because earlier
+/// releases stored no digest.
 pub(crate) fn markers_match(stored: &str, replayed: &str) -> bool {
     if stored.is_empty() {
         return true;

@@ -1,4 +1,4 @@
-//! Commits of the offsets of finished micro-batches to a consumer group.
+//! Commits the offsets of finished micro-batches to a consumer group.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use crate::kafka_metadata::KafkaMetadata;
 use crate::offsets::Offsets;
 use crate::options::ReadOptions;
 
-/// Timeout of one commit, and of the wait for it when a query ends.
+/// Timeout of a single commit, and of waiting for a commit when a query ends.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after which the same offsets are committed again if their commit failed.
+/// Time after which the same offsets are committed again if their previous commit failed.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Commits the newest offsets in a task. Offsets that arrive while a commit is in flight are part of the next one.
+/// Background task that commits the newest offsets. Offsets that arrive during a commit are part of the next commit.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommits {
     queue: Arc<Mutex<Queue>>,
@@ -30,7 +30,7 @@ struct Queue {
 }
 
 impl GroupCommits {
-    /// Queues offsets for a commit. A failure is logged, and retried with the next offsets.
+    /// Queues offsets for a commit. If the commit fails, the error is logged, and the next offsets are committed.
     pub(crate) fn queue(&mut self, options: &Arc<ReadOptions>, metadata: &Arc<KafkaMetadata>, offsets: &Offsets) {
         let mut queue = lock(&self.queue);
         let last_request = queue.last_request.as_ref().filter(|(last_request, _)| last_request == offsets);
@@ -45,7 +45,7 @@ impl GroupCommits {
         }
     }
 
-    /// Waits until no commit is in flight, limited by the timeout of one commit.
+    /// Waits until no commit is in flight, but at most for the timeout of a single commit.
     pub(crate) async fn wait_idle(&mut self) {
         if let Some(mut task) = self.task.take()
             && tokio::time::timeout(TIMEOUT, &mut task).await.is_err()
@@ -67,7 +67,7 @@ async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, metadata: Arc<
     }
 }
 
-/// Returns the newest offsets, and those of them that are not committed yet.
+/// Returns the newest offsets, and the subset of them that is not committed yet.
 fn next(queue: &Mutex<Queue>) -> Option<(Offsets, Offsets)> {
     let mut queue = lock(queue);
     let pending = queue.pending.take();

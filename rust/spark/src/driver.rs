@@ -1,4 +1,4 @@
-//! Driver of one batch or streaming query: handles the requests of a source or sink.
+//! Driver of a batch or streaming query, which handles the requests of a source or sink.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::tokens;
 use crate::typed;
 use crate::write_options::WriteOptions;
 
-/// State of one query: its options and, for a stream, its progress. Options are not checked before the first request.
+/// State of one query: its options and, for a stream, its progress. The options are checked by the first request.
 pub struct Driver {
     options: Arc<BTreeMap<String, String>>,
     metadata: Option<Arc<KafkaMetadata>>,
@@ -27,7 +27,7 @@ pub struct Driver {
 }
 
 impl fmt::Debug for Driver {
-    /// Leaves out the options, which may hold passwords.
+    /// Leaves out the options, because they may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").field("stream", &self.stream).finish_non_exhaustive()
     }
@@ -39,18 +39,17 @@ struct Stream {
     options: Arc<ReadOptions>,
     planner: StreamPlanner,
     commits: GroupCommits,
-    /// Last known ends of the partitions, used when Spark does not pass the query's current offsets.
+    /// Last known ends of the partitions. Used if Spark does not pass the query's current offsets.
     reported: Offsets,
 }
 
 impl Driver {
-    /// Creates a driver with clients of its own, except for the shared client of `markers`.
+    /// Creates a driver that has its own clients, except for the admin client of `markers`, which is shared.
     pub fn new(options: Arc<BTreeMap<String, String>>, markers: Arc<CommitMarkers>) -> Driver {
         Driver { options, metadata: None, markers, stream: None }
     }
 
-    /// Creates a driver over existing clients. If the tasks use delegation tokens, the caller must leave out those
-    /// options.
+    /// Creates a driver with existing clients. `options` must not contain the options of delegation tokens.
     pub fn with_clients(options: Arc<BTreeMap<String, String>>, metadata: KafkaMetadata) -> Driver {
         Driver { options, metadata: Some(Arc::new(metadata)), markers: Arc::default(), stream: None }
     }
@@ -58,7 +57,7 @@ impl Driver {
     /// Handles a request and returns the response, both as JSON.
     ///
     /// # Errors
-    /// An option is invalid, brokers cannot be reached, or records are lost with `failOnDataLoss`.
+    /// Fails if an option is invalid, if brokers cannot be reached, or if records are lost and `failOnDataLoss` is set.
     pub async fn handle(&mut self, request: &str) -> Result<String> {
         match Request::parse(request)? {
             Request::Schema { requested } => {
@@ -125,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Waits for a commit in flight, then closes all connections.
+    /// Waits for a commit in flight, and then closes all connections.
     pub async fn close(&mut self) {
         if let Some(stream) = &mut self.stream {
             stream.commits.wait_idle().await;
@@ -144,7 +143,7 @@ impl Driver {
             let all = to_json(reported);
             return Ok(format!(r#"{{"offsets":{all},"latest":{all}}}"#));
         };
-        // All records before the start of a micro-batch are in the sink.
+        // When Spark plans a micro-batch, the sink contains all records before its start.
         stream.finished(metadata, &start);
         let Stream { options, planner, commits, .. } = stream;
         let latest = match planner.frozen() {
@@ -153,7 +152,7 @@ impl Driver {
         };
         if freeze {
             planner.freeze(latest.clone());
-            // The query, and with it this process, may end after this micro-batch.
+            // Waits for the commit, because the query and this process may end after this micro-batch.
             commits.wait_idle().await;
         }
         let end = match planner.end(options, &start, &latest, limit, Instant::now()) {
@@ -188,7 +187,8 @@ impl Driver {
 }
 
 impl Stream {
-    /// Records that all records before `offsets` are in the sink; commits them to the group if `commitOffsets` is set.
+    /// Records that the sink contains all records before `offsets`. Commits the offsets to the group if `commitOffsets`
+    /// is set.
     fn finished(&mut self, metadata: &Arc<KafkaMetadata>, offsets: &Offsets) {
         if self.options.commit_offsets && !self.planner.is_start(offsets) {
             self.commits.queue(&self.options, metadata, offsets);
@@ -203,7 +203,7 @@ fn connect<'a>(metadata: &'a mut Option<Arc<KafkaMetadata>>, options: &ReadOptio
     }
 }
 
-/// Returns the start of a new query. Spark requests it twice and must get the same offsets both times.
+/// Returns the start offsets of a new query. Spark requests them twice and must get the same offsets both times.
 async fn initial_offsets(
     options: &ReadOptions,
     planner: &mut StreamPlanner,
@@ -224,7 +224,7 @@ async fn initial_offsets(
     Ok(initial)
 }
 
-/// Returns the ends of all partitions, never before the `known` offsets unless a topic was recreated.
+/// Returns the ends of all partitions. An end is never before the `known` offset unless the topic was recreated.
 async fn available(
     options: &ReadOptions,
     planner: &mut StreamPlanner,

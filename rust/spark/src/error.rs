@@ -8,14 +8,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Error of the source or sink.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// An error of the client, of an option or of a broker.
+    /// An invalid option, or an error of the client or of a broker.
     #[error(transparent)]
     Client(#[from] Client),
     /// Records in the requested range are no longer available.
     #[error("{0}; failOnDataLoss=false continues with the available records")]
     DataLoss(String),
-    /// A micro-batch cannot be written exactly once: its rows differ from those of an earlier attempt, or later
-    /// micro-batches are already written.
+    /// A micro-batch cannot be written exactly once, because its rows differ from those of an earlier attempt or
+    /// because later micro-batches are already written.
     #[error("{0}")]
     ReplayMismatch(String),
 }

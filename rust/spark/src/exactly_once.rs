@@ -1,10 +1,10 @@
-//! Exactly-once writes of micro-batches: each task writes one transaction, which also commits the number of the
-//! micro-batch.
+//! Exactly-once writes of micro-batches. Each task writes its rows in one transaction, which also commits the number of
+//! the micro-batch.
 //!
-//! Spark repeats a micro-batch that failed, with the same number. A task first initializes its transactional id, which
-//! ends the open transaction of an earlier attempt, then looks for the commit marker of this micro-batch. If it exists,
-//! the rows are already in the topic and are skipped. Before any task starts, the driver does the same for tasks that
-//! only an earlier attempt had.
+//! Spark repeats a failed micro-batch with the same number. A task first initializes its transactional id, which ends
+//! the open transaction of an earlier attempt, and then looks for the commit marker of this micro-batch. If the marker
+//! exists, the rows are already in the topic, so the task skips them. Before any task starts, the driver does the same
+//! for those tasks of an earlier attempt that the new attempt does not have.
 
 use samsarrow_client::group::{MemberIdentity, Offsets};
 use samsarrow_client::producer::{GroupMember, Producer};
@@ -14,23 +14,23 @@ use crate::commit_markers::{CommitMarker, CommitMarkers, RowSummary, markers_mat
 use crate::error::{Error, Result};
 use crate::write_options::WriteOptions;
 
-/// Maximum number of transactional ids that are fenced concurrently; each needs its own connections.
+/// Maximum number of transactional ids that are fenced concurrently. Fencing each id needs its own connections.
 const MAX_CONCURRENT_FENCES: usize = 16;
 
-/// Micro-batch of a query; equal for every attempt.
+/// Identity of a micro-batch, which is the same for every attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MicroBatch {
-    /// Id of the query, stored in its checkpoint.
+    /// Id of the query, which Spark stores in the checkpoint.
     pub query: String,
     /// Number of the micro-batch.
     pub number: i64,
 }
 
 impl MicroBatch {
-    /// Parses the values of Spark's local properties.
+    /// Parses the query id and the micro-batch number from Spark's local properties.
     ///
     /// # Errors
-    /// A property is missing or invalid, so that an exactly-once write is not possible.
+    /// Fails if a property is missing or invalid, because an exactly-once write is not possible without it.
     pub fn parse(query: Option<&str>, number: Option<&str>) -> Result<MicroBatch> {
         let number = number.and_then(|number| number.parse().ok()).filter(|number| (0..i64::MAX).contains(number));
         match (query.filter(|query| !query.is_empty()), number) {
@@ -46,12 +46,13 @@ impl MicroBatch {
         self.number + 1
     }
 
-    /// Prepares a micro-batch before its tasks start: rejects one that cannot be written exactly once, and stores the
-    /// number of tasks. Returns false if it was not stored because no topic is known yet; [`end`](Self::end) then
-    /// stores it.
+    /// Prepares a micro-batch before its tasks start. Rejects a micro-batch that cannot be written exactly once, and
+    /// stores the number of tasks. Returns false if the number could not be stored because no topic is known yet. In
+    /// this case, [`end`](Self::end) stores it.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`], with nothing written, or a broker request failed.
+    /// [`Error::ReplayMismatch`] if the micro-batch is rejected, before anything is written. Also fails if a broker
+    /// request fails.
     pub(crate) async fn begin(&self, markers: &CommitMarkers, options: &WriteOptions, tasks: u64) -> Result<bool> {
         let group = options.group(&self.query);
         let marker = markers.fetch(options, vec![group.clone()]).await?.pop();
@@ -70,10 +71,10 @@ impl MicroBatch {
             .await
     }
 
-    /// Stores the number of tasks after all tasks have ended, if [`begin`](Self::begin) could not.
+    /// Stores the number of tasks after all tasks have ended, if [`begin`](Self::begin) could not store it.
     ///
     /// # Errors
-    /// A broker request failed.
+    /// Fails if a broker request fails.
     pub(crate) async fn end(&self, markers: &CommitMarkers, options: &WriteOptions, tasks: u64) -> Result<()> {
         let task_markers = markers.fetch(options, self.task_groups(options, 0..tasks)).await?;
         let written = task_markers.into_iter().filter(|marker| marker.next == self.next());
@@ -84,7 +85,8 @@ impl MicroBatch {
         Ok(())
     }
 
-    /// Checks that no task has written this micro-batch if an earlier attempt had a different number of tasks.
+    /// Called if an earlier attempt had a different number of tasks. Checks that none of its tasks has written this
+    /// micro-batch.
     async fn check_task_count(
         &self,
         markers: &CommitMarkers,
@@ -93,11 +95,12 @@ impl MicroBatch {
         before: u64,
         tasks: u64,
     ) -> Result<()> {
-        // If the marker is of this micro-batch, any task may have written. If it is of the one before (the Python sink
-        // stores its marker at the end), only the tasks that are missing now matter.
+        // If the marker belongs to this micro-batch, any task may have written rows. If it belongs to the previous
+        // micro-batch (the Python sink stores its marker at the end), only those tasks matter that the new attempt does
+        // not have.
         let first = if marker.next == self.next() { 0 } else { tasks };
         let groups = self.task_groups(options, first..before);
-        // These tasks may be about to commit, in an executor that Spark has given up.
+        // These tasks may still run in an executor that Spark has given up, and may be about to commit.
         fence(options, &groups).await?;
         let task_markers = markers.fetch(options, groups).await?;
         if task_markers.iter().any(|marker| marker.next == self.next()) {
@@ -128,7 +131,8 @@ impl MicroBatch {
         ))
     }
 
-    /// Returns an error if a repeated micro-batch differs from the written one, unless `allowReplayMismatch` names it.
+    /// Returns an error if a repeated micro-batch differs from the written micro-batch, unless `allowReplayMismatch` is
+    /// its number.
     fn report_mismatch(&self, options: &WriteOptions, text: &str) -> Result<()> {
         let number = self.number;
         if options.allow_replay_mismatch.and_then(|allowed| i64::try_from(allowed).ok()) != Some(number) {
@@ -142,25 +146,25 @@ impl MicroBatch {
     }
 }
 
-/// Identity of a task within a query.
+/// Identity of a task within a query and a micro-batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskId {
     pub batch: MicroBatch,
-    /// Index of the task.
+    /// Index of the task within the micro-batch.
     pub task: u64,
 }
 
 impl TaskId {
-    /// Returns the transactional id, which is also the group of the commit marker.
+    /// Returns the transactional id of the task, which is also the group of its commit marker.
     pub fn transactional_id(&self, options: &WriteOptions) -> String {
         options.task_group(&self.batch.query, self.task)
     }
 
-    /// Returns the commit marker of an attempt that has written this micro-batch. Must be called after that attempt was
-    /// fenced.
+    /// Returns the commit marker of an earlier attempt that has written this micro-batch, if any. Must be called after
+    /// that attempt was fenced.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`] if newer micro-batches are written, or a broker request failed.
+    /// [`Error::ReplayMismatch`] if later micro-batches are already written. Also fails if a broker request fails.
     pub async fn find_marker(&self, markers: &CommitMarkers, options: &WriteOptions) -> Result<Option<CommitMarker>> {
         let marker = markers.fetch(options, vec![self.transactional_id(options)]).await?.pop();
         if let Some(newer) = marker.as_ref().filter(|marker| marker.next > self.batch.next()) {
@@ -169,10 +173,10 @@ impl TaskId {
         Ok(marker.filter(|marker| marker.next == self.batch.next()))
     }
 
-    /// Checks that the skipped rows match those in the topic.
+    /// Checks that the skipped rows are the same as the rows in the topic.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`] if they differ.
+    /// [`Error::ReplayMismatch`] if the rows differ.
     pub fn check_skipped_rows(
         &self,
         options: &WriteOptions,
@@ -199,8 +203,8 @@ impl TaskId {
         Ok(())
     }
 
-    /// Returns the commit marker that the transaction commits together with the rows, as offsets of a group without
-    /// members.
+    /// Returns the commit marker that the transaction commits together with the rows: offsets, and the group to which
+    /// they are committed. The group has no members.
     pub fn marker(&self, options: &WriteOptions, summary: &RowSummary, topic: &str) -> (Offsets, GroupMember) {
         let marker = CommitMarker { next: self.batch.next(), metadata: summary.metadata(), topic: topic.into() };
         let member = MemberIdentity { member_id: String::new(), generation: -1, instance_id: None };
@@ -208,7 +212,7 @@ impl TaskId {
     }
 }
 
-/// Fences the producers of these transactional ids and ends their open transactions.
+/// Fences the producers with these transactional ids and ends their open transactions.
 async fn fence(options: &WriteOptions, transactional_ids: &[String]) -> Result<()> {
     for chunk in transactional_ids.chunks(MAX_CONCURRENT_FENCES) {
         let mut fencing = JoinSet::new();
@@ -217,7 +221,7 @@ async fn fence(options: &WriteOptions, transactional_ids: &[String]) -> Result<(
             fencing.spawn(async move {
                 let producer = Producer::new(&producer_options)?;
                 let result = producer.init_transactions(None).await;
-                // The producer has sent nothing, so that an error while closing loses nothing.
+                // The producer has sent nothing, so nothing is lost if closing it fails.
                 let _ = producer.close(std::time::Duration::ZERO).await;
                 result
             });

@@ -1,4 +1,4 @@
-//! The options `kafka.*`, from which clients are created.
+//! The options with the prefix `kafka.`, from which clients are created.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use samsarrow_client::config::{ClientKind, Kind, OPTIONS, OptionSpec, OptionValu
 use crate::error::{Error, Result};
 use crate::option_values::{RawOptions, get};
 
-/// Options of the client without the prefix. All are secrets, since any of them may be a password under a misspelled
-/// name.
+/// Options of the client, without the prefix `kafka.`. All values are treated as secrets, because any of them may be a
+/// password whose option name is misspelled.
 pub(crate) type KafkaOptions = BTreeMap<String, Secret>;
 
-/// Options that the source or sink sets itself, each with an alternative.
+/// Options that the source or sink sets itself, each with the option to use instead.
 pub(crate) type Reserved = [(&'static str, &'static str)];
 
-/// Options that the driver reads itself, where references to config providers are not resolved.
+/// Options that the driver itself reads. References to config providers are not resolved in these options.
 const DRIVER_OPTIONS: &[&str] = &["group.id", "isolation.level", "max.block.ms", "security.protocol"];
 
-/// Returns the options `kafka.*` without their prefix.
+/// Returns the options with the prefix `kafka.`, without this prefix.
 ///
 /// # Errors
-/// The bootstrap servers are missing, or an option is one of `reserved`.
+/// Fails if the bootstrap servers are missing, or if an option is one of `reserved`.
 pub(crate) fn kafka_options(options: &RawOptions, reserved: &Reserved) -> Result<KafkaOptions> {
     let bare = options.iter().filter_map(|(name, value)| Some((name.strip_prefix("kafka.")?.to_owned(), value)));
     let mut kafka: KafkaOptions = bare.map(|(name, value)| (name, Secret::from(value.clone()))).collect();
@@ -39,7 +39,8 @@ pub(crate) fn kafka_options(options: &RawOptions, reserved: &Reserved) -> Result
             return Err(Error::configuration(format!("option kafka.{name} is not supported: {reason}")));
         }
     }
-    // Shown in the logs and quotas of brokers; the source joins no group.
+    // The client id appears in the brokers' logs and quotas. It is derived from `groupIdPrefix`, because the source
+    // joins no group.
     let name = get(options, "groupIdPrefix").unwrap_or("samsarrow-spark");
     kafka.entry("client.id".into()).or_insert_with(|| Secret::from(name.to_owned()));
     if kafka.get("bootstrap.servers").is_none_or(|servers| servers.reveal().is_empty()) {
@@ -48,8 +49,9 @@ pub(crate) fn kafka_options(options: &RawOptions, reserved: &Reserved) -> Result
     Ok(kafka)
 }
 
-/// Returns checked options for a client: those of `kafka`, overridden by `overrides`. The options are meant for a
-/// client of kind `owner`, which rejects unknown ones; other clients get only those that they have.
+/// Returns checked options for a client: the options `kafka`, overridden by `overrides`. The options are meant for a
+/// client of kind `owner`, which rejects unknown options. A client of another kind gets only the options that this kind
+/// has.
 pub(crate) fn client_options(
     kind: ClientKind,
     owner: ClientKind,
@@ -68,10 +70,10 @@ pub(crate) fn client_options(
     Ok(Options::parse(kind, pairs.chain(overrides).map(|(name, value)| (name, OptionValue::Str(value))))?)
 }
 
-/// Checks that files named by options exist on this machine. References to config providers are not checked.
+/// Checks that all files named by options exist on this machine. Does not check references to config providers.
 ///
 /// # Errors
-/// A file does not exist.
+/// Fails if a file does not exist.
 pub(crate) fn check_files(kafka: &KafkaOptions) -> Result<()> {
     let protocol = |(name, value): (&String, &Secret)| {
         (kafka_name(name) == "security.protocol").then(|| value.reveal().trim().to_uppercase())
@@ -90,7 +92,7 @@ pub(crate) fn check_files(kafka: &KafkaOptions) -> Result<()> {
     Ok(())
 }
 
-/// Returns the error for an option that names a file which does not exist on this machine.
+/// Returns the error for an option that names a file that does not exist on this machine.
 pub(crate) fn missing_file(prefix: &str, name: &str, path: &str) -> Error {
     Error::configuration(format!(
         "option {prefix}{name}: there is no file {path} on {}. Ship it with --files (spark.files, SparkContext.addFile) \
@@ -99,7 +101,8 @@ pub(crate) fn missing_file(prefix: &str, name: &str, path: &str) -> Error {
     ))
 }
 
-/// Returns the host name of this machine, for errors about files that may be missing on one of many.
+/// Returns the host name of this machine. Errors about missing files contain it, because a file may be missing on only
+/// one of many machines.
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "this machine".into(), |n| n.trim().to_owned())
 }
@@ -108,14 +111,15 @@ fn dotted(name: &str) -> String {
     name.replace('_', ".")
 }
 
-/// Returns the specification of an option, in any spelling.
+/// Returns the specification of a client option, whose name may have any spelling.
 pub(crate) fn spec(name: &str) -> Option<&'static OptionSpec> {
     let name = dotted(name);
     let matches = |known: &str| dotted(known) == name;
     OPTIONS.iter().find(|spec| matches(spec.name) || spec.aliases.iter().any(|alias| matches(alias)))
 }
 
-/// Returns Kafka's name for an option in any spelling; an unknown name is returned with dots for underscores.
+/// Returns Kafka's name for an option whose name may have any spelling. In an unknown name, underscores are replaced by
+/// dots.
 pub(crate) fn kafka_name(name: &str) -> String {
     spec(name).map_or_else(|| dotted(name), |spec| spec.name.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Metadata and offset requests of the driver, and its group commits.
+//! Requests of the driver for metadata and offsets, and its commits to a group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -17,32 +17,32 @@ use crate::error::{Error, Result};
 use crate::offsets::Offsets;
 use crate::options::{ReadOptions, TopicSelection};
 
-/// Clients of a driver for metadata, offsets and group commits. They connect at the first request.
+/// Clients of a driver for metadata, offsets and group commits. They connect when they are first used.
 #[derive(Debug)]
 pub struct KafkaMetadata {
     consumer: Consumer,
     admin: Admin,
 }
 
-/// Partitions to read at one point in time, with the ids of their topics.
+/// Partitions to read at a point in time, and the ids of their topics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourcePartitions {
     pub partitions: Vec<TopicPartition>,
-    /// Topic ids, from clusters that have them.
+    /// Ids of the topics by name. Empty if the cluster does not support topic ids.
     pub topic_ids: BTreeMap<String, Uuid>,
 }
 
 impl KafkaMetadata {
-    /// Creates the clients without I/O.
+    /// Creates the clients without connecting.
     ///
     /// # Errors
-    /// An option of the client is invalid.
+    /// Fails if an option of the client is invalid.
     pub fn new(options: &ReadOptions) -> Result<KafkaMetadata> {
         let consumer = Consumer::new(&options.client(ClientKind::Consumer, &[])?)?;
         Ok(Self::with_clients(consumer, Admin::new(&options.client(ClientKind::Admin, &[])?)?))
     }
 
-    /// Wraps existing clients; the consumer must not be in a group.
+    /// Wraps existing clients. The consumer must not be in a group.
     pub fn with_clients(consumer: Consumer, admin: Admin) -> KafkaMetadata {
         KafkaMetadata { consumer, admin }
     }
@@ -53,11 +53,11 @@ impl KafkaMetadata {
         self.admin.close().await;
     }
 
-    /// Returns the partitions to read. Without `all_must_exist`, leaves out named topics and partitions that do not
-    /// exist.
+    /// Returns the partitions to read. If `all_must_exist` is false, topics and partitions that are named in the
+    /// options but do not exist are left out.
     ///
     /// # Errors
-    /// A named topic or partition does not exist.
+    /// Fails if `all_must_exist` is true and a named topic or partition does not exist.
     pub async fn partitions(&self, options: &ReadOptions, all_must_exist: bool) -> Result<SourcePartitions> {
         let missing = |option: &str, names: Vec<String>| {
             if names.is_empty() || !all_must_exist {
@@ -80,7 +80,7 @@ impl KafkaMetadata {
                 let listed = self.topics(options, Some(topics)).await?;
                 let counts = counts(&listed);
                 missing("subscribe", topics.iter().filter(|t| !counts.contains_key(t.as_str())).cloned().collect())?;
-                // A missing topic has no partitions; with `all_must_exist` it was an error above.
+                // A missing topic has no partitions. If `all_must_exist` is true, it was reported as an error above.
                 let count = |topic: &String| counts.get(topic.as_str()).copied().unwrap_or_default();
                 let partitions = topics.iter().flat_map(|topic| all_partitions(topic, count(topic))).collect();
                 Ok(SourcePartitions { partitions, topic_ids: ids(&listed) })
@@ -98,12 +98,12 @@ impl KafkaMetadata {
         }
     }
 
-    /// Returns the partitions to read and the ends of the `known` partitions, requested concurrently. The ends are
-    /// empty if one of the known partitions was deleted, since the client could retry that request for long, or if the
-    /// request failed.
+    /// Returns the partitions to read and the ends of the `known` partitions, which are requested concurrently. The
+    /// ends are empty if their request failed, or if a known partition was deleted, because the client could retry the
+    /// request for a long time.
     ///
     /// # Errors
-    /// Those of [`partitions`](Self::partitions).
+    /// Fails if [`partitions`](Self::partitions) fails.
     pub async fn partitions_and_ends(
         &self,
         options: &ReadOptions,
@@ -142,11 +142,11 @@ impl KafkaMetadata {
         retry(options, || self.admin.list_topics(names, self.admin.default_timeout())).await
     }
 
-    /// Returns the offset of `bound` in every partition.
+    /// Returns the offset of `bound` in each partition.
     ///
     /// # Errors
-    /// The offsets of the option do not cover exactly these partitions, or a partition has no record at or after the
-    /// starting timestamp.
+    /// Fails if the offsets in the option do not cover exactly these partitions, or if a partition has no record at or
+    /// after the starting timestamp.
     pub async fn resolve(
         &self,
         options: &ReadOptions,
@@ -194,7 +194,7 @@ impl KafkaMetadata {
         }
     }
 
-    /// Returns the offsets of partitions for which `symbolic` has [`EARLIEST`] or [`LATEST`].
+    /// Returns the offsets of those partitions for which `symbolic` contains [`EARLIEST`] or [`LATEST`].
     async fn resolve_symbols(&self, options: &ReadOptions, symbolic: &Offsets) -> Result<Offsets> {
         let at = |symbol| {
             let matching = symbolic.iter().filter(move |(_, number)| **number == symbol);
@@ -214,7 +214,8 @@ impl KafkaMetadata {
         let offsets = retry(options, || self.consumer.offsets_for_times(requested, timeout)).await?;
         let mut result: Offsets = offsets.into_iter().filter_map(|(tp, at)| Some((tp, at?.offset))).collect();
         let missing: Vec<TopicPartition> = times.keys().filter(|tp| !result.contains_key(tp)).cloned().collect();
-        // Without a record at or after the timestamp, a batch ends at the end; starting there needs an explicit option.
+        // If a partition has no record at or after the timestamp, a batch read that ends there ends at the partition's
+        // end. A read may start there only if an option allows it explicitly.
         if !missing.is_empty() && bound.option.starts_with("starting") && !options.start_at_end_without_match {
             let describe = |tp: &TopicPartition| format!("{tp} ({} ms)", times.get(tp).copied().unwrap_or_default());
             let partitions = missing.iter().map(describe).collect::<Vec<_>>().join(", ");
@@ -242,9 +243,9 @@ impl KafkaMetadata {
         self.latest(options, partitions, &Offsets::new(), Offsets::new()).await
     }
 
-    /// Returns the end of each partition. A broker that has just become leader may return an end before one in `known`,
-    /// the offsets already read (KIP-207); such a request is repeated. `ahead` has ends that were requested earlier;
-    /// they are used for `known` partitions.
+    /// Returns the end of each partition. A broker that has just become leader may return an end before the offset in
+    /// `known`, up to which records were already read (KIP-207). In this case the request is repeated. `ahead` contains
+    /// ends that were requested earlier; they are used for the partitions in `known`.
     pub async fn latest(
         &self,
         options: &ReadOptions,
@@ -269,7 +270,7 @@ impl KafkaMetadata {
         Ok(ends)
     }
 
-    /// Returns the committed offsets of the group; partitions without one start at their first record.
+    /// Returns the committed offsets of the group. A partition without a committed offset starts at its first record.
     async fn committed(&self, options: &ReadOptions, partitions: &[TopicPartition]) -> Result<Offsets> {
         let requested = &[(options.group().unwrap_or_default().to_owned(), Some(partitions.to_vec()))];
         let settings = &FetchSettings::default();
@@ -286,10 +287,10 @@ impl KafkaMetadata {
         Ok(result)
     }
 
-    /// Commits offsets to the group without joining it.
+    /// Commits offsets to the group without joining the group.
     ///
     /// # Errors
-    /// The commit failed for at least one partition.
+    /// Fails if the commit of at least one partition fails.
     pub async fn commit(&self, options: &ReadOptions, offsets: &Offsets, timeout: Duration) -> Result<()> {
         let at = |offset| OffsetAndMetadata { offset, ..Default::default() };
         let sent: Vec<_> = offsets.iter().map(|(tp, offset)| (tp.clone(), at(*offset))).collect();
@@ -311,7 +312,7 @@ fn ids(listed: &[TopicListing]) -> BTreeMap<String, Uuid> {
     known.map(|topic| (topic.name.clone(), topic.topic_id)).collect()
 }
 
-/// Retries a request that failed with a retriable error, as often as the options allow.
+/// Repeats a request that fails with a retriable error, as often as the options allow.
 async fn retry<T, F>(options: &ReadOptions, request: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = ClientResult<T>>,

@@ -1,5 +1,5 @@
-//! Planning of the Kafka source and sink for Spark, without Spark: options, start and end of reads, tasks,
-//! micro-batches and the columns of writes. Shared by the Python source and the JVM source.
+//! Planning of the Kafka source and sink for Spark: options, start and end of reads, tasks, micro-batches and the
+//! columns of writes. This crate does not need Spark. The Python source and the JVM source share it.
 
 pub mod bounds;
 pub mod columns;

@@ -1,4 +1,4 @@
-//! Options adapted to one process: paths of files that Spark shipped, and a delegation token that replaces the login.
+//! Adapts options to a process: finds files that Spark shipped, and replaces the login by a delegation token.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use samsarrow_client::config::Kind;
 use crate::kafka::spec;
 use crate::tokens::{Token, is_login};
 
-/// Adaptation of the options to one process.
+/// Folders and delegation token of a process, to which options are adapted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Folders into which Spark puts shipped files.
+    /// Folders in which Spark stores shipped files.
     pub folders: Vec<PathBuf>,
-    /// Token that replaces the login options.
+    /// Delegation token that replaces the login options.
     pub token: Option<Token>,
 }
 
 impl LocalOptions {
-    /// Returns the options for clients of this process; names are in lower case.
+    /// Returns the options for clients of this process. Option names are in lower case.
     pub fn apply(&self, mut options: BTreeMap<String, String>) -> BTreeMap<String, String> {
         for (name, value) in &mut options {
             let bare = name.strip_prefix("kafka.").or_else(|| name.strip_prefix("schema.registry."));
@@ -34,8 +34,8 @@ impl LocalOptions {
         options
     }
 
-    /// Returns the path of a shipped file given by its bare name. Returns `None` if it is in the working directory or
-    /// was not shipped.
+    /// Returns the path of a shipped file that an option names without a folder. Returns `None` if the file is in the
+    /// working directory or was not shipped.
     fn shipped_file(&self, name: &str) -> Option<String> {
         let path = Path::new(name);
         if path.file_name() != Some(path.as_os_str()) || path.exists() {

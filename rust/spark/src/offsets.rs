@@ -1,5 +1,5 @@
-//! Offsets in Spark's checkpoint format: `{"topic":{"0":23}}`, each the next offset to read. The JSON equals that of
-//! Spark's own connector byte for byte, so that each source can continue a checkpoint of the other.
+//! Offsets in the format of Spark's checkpoints, `{"topic":{"0":23}}`. Each offset is the next one to read. The JSON
+//! equals that of Spark's own connector byte for byte, so that either source can continue a checkpoint of the other.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Offsets by partition, sorted by topic and partition number.
 pub type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// Returns the JSON of Spark's connector, without whitespace. Spark compares offsets by their JSON text.
+/// Formats the offsets as Spark's connector does, without whitespace. Spark compares offsets by their JSON text.
 pub fn to_json(offsets: &Offsets) -> String {
     let mut text = String::from("{");
     let mut topic = None;
@@ -35,7 +35,7 @@ pub fn to_json(offsets: &Offsets) -> String {
 /// Parses offsets written by [`to_json`] or by Spark's connector.
 ///
 /// # Errors
-/// [`Error::Client`] if the offsets are of another source.
+/// [`Error::Client`] if the JSON contains offsets of another source.
 pub fn from_json(json: &Value) -> Result<Offsets> {
     parse(json).ok_or_else(|| {
         Error::configuration(format!(

@@ -1,4 +1,4 @@
-//! Parsers of option values, with errors that name the option.
+//! Parsers of option values. Their errors name the option.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::offsets::Offsets;
 /// Options by name, in lower case.
 pub(crate) type RawOptions = BTreeMap<String, String>;
 
-/// Returns the value of an option; `name` has the spelling for errors.
+/// Returns the value of an option. `name` may be in mixed case.
 pub(crate) fn get<'a>(options: &'a RawOptions, name: &str) -> Option<&'a str> {
     options.get(&name.to_lowercase()).map(String::as_str)
 }
 
-/// Quotes a text as Python's `repr` does.
+/// Quotes a text in the same way as Python's `repr`.
 pub(crate) fn quoted(text: &str) -> String {
     if text.contains('\'') && !text.contains('"') {
         return format!("\"{text}\"");
@@ -40,7 +40,7 @@ pub(crate) fn positive(options: &RawOptions, name: &str) -> Result<Option<u64>> 
     number(options, name, 1, "a whole number greater than 0")
 }
 
-/// Parses a whole number of 0 or more.
+/// Parses a whole number that is at least 0.
 pub(crate) fn natural(options: &RawOptions, name: &str) -> Result<Option<u64>> {
     number(options, name, 0, "a whole number, at least 0")
 }
@@ -49,14 +49,14 @@ fn number(options: &RawOptions, name: &str, min: u64, what: &str) -> Result<Opti
     let Some(text) = get(options, name) else { return Ok(None) };
     let digits = text.trim();
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    // Numbers beyond an i64 are not valid counts or milliseconds.
+    // Numbers that exceed an i64 are not valid counts or milliseconds.
     let fits = |number: &u64| is_number && *number >= min && i64::try_from(*number).is_ok();
     let number = digits.parse::<u64>().ok().filter(fits);
     let invalid = || Error::configuration(format!("option {name} must be {what}, not {}", quoted(text)));
     number.map(Some).ok_or_else(invalid)
 }
 
-/// Parses a duration as Spark writes it: `15m`, `500ms`; a number without a unit is in milliseconds.
+/// Parses a duration in Spark's notation, such as `15m` or `500ms`. A number without a unit is in milliseconds.
 pub(crate) fn duration(options: &RawOptions, name: &str, default: Duration) -> Result<Duration> {
     let Some(text) = get(options, name) else { return Ok(default) };
     let lower = text.trim().to_lowercase();
@@ -90,7 +90,7 @@ pub(crate) fn json_object(text: &str, name: &str, example: &str) -> Result<Map<S
     }
 }
 
-/// Parses `{"topic":{"0":23}}`: a number per partition, described by `what` in errors.
+/// Parses `{"topic":{"0":23}}`, which contains a number for each partition. `what` describes the number in error texts.
 pub(crate) fn numbers_per_partition(text: &str, name: &str, min: i64, what: &str) -> Result<Offsets> {
     let mut result = Offsets::new();
     for (topic, partitions) in json_object(text, name, r#"{"topic":{"0":23,"1":42}}"#)? {

@@ -1,4 +1,4 @@
-//! Options of reads: the names and rules of Spark's own Kafka connector, and additions.
+//! Options of reads. They have the names and rules of Spark's own Kafka connector, with additional options.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,10 +55,10 @@ const RESERVED: &kafka::Reserved = &[
     ("interceptor.classes", "interceptors are Java classes"),
 ];
 
-/// Scope in which the options are checked.
+/// Purpose for which the options are parsed. It determines which options are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The schema, or a task: start and end of the read are not checked.
+    /// The schema or a task, for which the options of start and end are not checked.
     Any,
     /// A batch read.
     Batch,
@@ -71,9 +71,9 @@ pub enum Reading {
 pub enum TopicSelection {
     /// All partitions of these topics.
     Topics(Vec<String>),
-    /// These partitions, by topic.
+    /// These partitions, by topic name.
     Assigned(BTreeMap<String, Vec<i32>>),
-    /// All partitions of topics whose names match.
+    /// All partitions of the topics whose names match this expression.
     Pattern(Regex),
 }
 
@@ -83,23 +83,24 @@ pub struct ReadOptions {
     /// Client options without the prefix `kafka.`.
     kafka: KafkaOptions,
     pub selection: TopicSelection,
-    /// Start of a batch or of a new query.
+    /// Start offsets of a batch or of a new query.
     pub starting: Bound,
-    /// End of a batch.
+    /// End offsets of a batch.
     pub ending: Bound,
-    /// True if a partition without a record at or after its starting timestamp starts at its end.
+    /// True if a partition that has no record at or after its starting timestamp is read from its end.
     pub start_at_end_without_match: bool,
-    /// True if the loss of records is an error.
+    /// True if lost records cause an error.
     pub fail_on_data_loss: bool,
-    /// Selected columns of the connector, in output order.
+    /// Selected columns of Spark's connector, in the order of the output.
     pub columns: Vec<Column>,
     /// All output columns, in order.
     pub output: Vec<OutputColumn>,
-    /// Key and value columns that have the type string.
+    /// Determines which of the columns key and value have the type string.
     pub text: TextLayout,
-    /// Typed keys and values. The Python source decodes them itself and leaves their options out.
+    /// Options of typed keys and values. Empty for the Python source, which decodes keys and values itself and does not
+    /// pass these options.
     pub typed: Vec<Typed>,
-    /// Options of the schema registry that has the writer schemas.
+    /// Options of the schema registry that contains the writer schemas.
     registry: Option<RegistryOptions>,
     /// Minimum number of Spark tasks.
     pub min_partitions: Option<u64>,
@@ -113,27 +114,28 @@ pub struct ReadOptions {
     pub max_delay: Duration,
     /// Time without progress after which a task fails.
     pub poll_timeout: Duration,
-    /// Number of retries of the driver's broker requests.
+    /// Maximum number of retries of a broker request of the driver.
     pub retries: u64,
     /// Delay between retries.
     pub retry_interval: Duration,
-    /// True if offsets of finished micro-batches are committed to the group.
+    /// True if the offsets of finished micro-batches are committed to the group.
     pub commit_offsets: bool,
-    /// SASL mechanism for delegation tokens of tasks; without it tasks use the driver's login.
+    /// SASL mechanism with which tasks log in with delegation tokens. If it is `None`, tasks use the driver's login.
     pub token_mechanism: Option<&'static str>,
 }
 
 impl ReadOptions {
-    /// Parses the options of `spark.read` or `spark.readStream`; names are case-insensitive, as in Spark.
+    /// Parses the options of `spark.read` or `spark.readStream`. As in Spark, option names are case-insensitive.
     ///
     /// # Errors
-    /// An option is missing, contradicts another or has an invalid value.
+    /// Fails if an option is missing, contradicts another option or has an invalid value.
     pub fn parse(input: &BTreeMap<String, String>, reading: Reading) -> Result<ReadOptions> {
         let mut options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
         let (typed, registry) = typed::take_typed(&mut options)?;
         suggest::reject_misspelled(&options, KNOWN)?;
         if reading == Reading::Any {
-            // Spark has not said yet if the read is a batch or a stream: options that depend on it are checked later.
+            // It is not known yet whether the read is a batch or a stream, so options that depend on this are checked
+            // later.
             let bounds = ["startingoffsets", "startingtimestamp", "ending", "commitoffsets"];
             options.retain(|name, _| !bounds.iter().any(|bound| name.starts_with(bound)));
         }
@@ -204,7 +206,7 @@ impl ReadOptions {
         Ok(())
     }
 
-    /// Returns the group for `commitOffsets` and `startingOffsets=group`.
+    /// Returns the group that `commitOffsets` and `startingOffsets=group` use.
     pub fn group(&self) -> Option<&str> {
         self.kafka.get("group.id").map(Secret::reveal).filter(|group| !group.is_empty())
     }
@@ -212,7 +214,7 @@ impl ReadOptions {
     /// Creates a client of the schema registry, if one is configured.
     ///
     /// # Errors
-    /// A URL, credential or certificate is invalid.
+    /// Fails if a URL, a credential or a certificate is invalid.
     pub fn registry(&self) -> Result<Option<Registry>> {
         Ok(self.registry.as_ref().map(Registry::new).transpose()?)
     }
@@ -222,7 +224,7 @@ impl ReadOptions {
         self.kafka.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Returns true if the client option is set, in any spelling.
+    /// Returns true if the client option is set. Its name may have any spelling.
     pub fn has_client_option(&self, name: &str) -> bool {
         self.kafka.keys().any(|options| kafka::kafka_name(options) == name)
     }
@@ -234,10 +236,11 @@ impl ReadOptions {
             .is_some_and(|level| level.reveal().trim().eq_ignore_ascii_case("read_committed"))
     }
 
-    /// Returns the options for a client of this process, which joins no group; `overrides` take precedence.
+    /// Returns the options for a client of this process, which joins no group. The options in `overrides` take
+    /// precedence.
     ///
     /// # Errors
-    /// An option is invalid, or names a file that does not exist on this machine.
+    /// Fails if an option is invalid or names a file that does not exist on this machine.
     pub fn client(&self, kind: ClientKind, overrides: &[(&str, String)]) -> Result<Options> {
         kafka::check_files(&self.kafka)?;
         let mut kafka = self.kafka.clone();

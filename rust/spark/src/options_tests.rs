@@ -1,4 +1,4 @@
-//! Tests of read options: names and rules of Spark's connector, without Spark or a broker.
+//! Tests that read options have the names and rules of Spark's connector. They need neither Spark nor a broker.
 
 use samsarrow_client::types::TopicPartition;
 

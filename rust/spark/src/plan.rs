@@ -1,4 +1,4 @@
-//! Planning of batch reads: resolves start and end offsets and splits the ranges into tasks.
+//! Planning of batch reads: resolves the start and end offsets and splits the ranges into tasks.
 
 use samsarrow_client::error::Error as ClientError;
 use samsarrow_wire::error_code::ErrorCode;
@@ -14,8 +14,8 @@ use crate::ranges::{OffsetRange, split};
 /// Returns the offset ranges of the tasks of a batch read.
 ///
 /// # Errors
-/// A topic or partition does not exist; the offsets of an option do not cover exactly the partitions to read; or a
-/// range ends before it starts.
+/// Fails if a topic or partition does not exist, if the offsets in an option do not cover exactly the partitions to
+/// read, or if a range ends before it starts.
 pub(crate) async fn plan(
     options: &ReadOptions,
     metadata: &KafkaMetadata,
@@ -43,7 +43,7 @@ pub(crate) async fn plan(
                 options.starting.option, options.ending.option
             )));
         }
-        // Without a time predicate the start stays.
+        // If there is no predicate for the timestamp, the start does not change.
         let start = start.max(since.get(tp).copied().unwrap_or(start));
         let (start, end) = predicates.clip(tp, start, end);
         ranges.push(OffsetRange { tp: tp.clone(), start, end });

@@ -1,5 +1,5 @@
-//! Planning of streaming queries: ends of micro-batches and the ranges between them. Performs no I/O; the caller passes
-//! in the brokers' responses.
+//! Planning of streaming queries: ends of micro-batches and the ranges between them. The planner performs no I/O. The
+//! caller passes the offsets that brokers returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::options::ReadOptions;
 use crate::ranges::{OffsetRange, split};
 use crate::rate_limit::{MinOffsetsTrigger, distribute_limit};
 
-/// Planner of one query. Lives as long as the query; nothing needs to survive a restart.
+/// Planner of a streaming query. It lives as long as the query runs, and none of its state is needed after a restart.
 #[derive(Debug)]
 pub struct StreamPlanner {
     min_offsets_trigger: Option<MinOffsetsTrigger>,
@@ -27,25 +27,26 @@ pub struct StreamPlanner {
     planned: bool,
 }
 
-/// Storage of the start of a query beyond the process that resolved it.
+/// Describes whether the start of a query is stored, so that it outlives the process that resolved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartCheckpoint {
-    /// Not stored: it is resolved again when the first micro-batch is replayed after a restart (Python sources).
+    /// The start is not stored, as in Python sources. It is resolved again when the first micro-batch is replayed after
+    /// a restart.
     NotStored,
-    /// The caller stores the start after it is resolved.
+    /// The caller stores the start after it has been resolved.
     New,
-    /// The caller has stored this start.
+    /// The caller has already stored this start.
     Stored(Offsets),
 }
 
-/// Limit of the next micro-batch.
+/// Size limit of the next micro-batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Maximum number of offsets.
     Offsets(u64),
-    /// The limit of the options.
+    /// The limit that is set in the options.
     Options,
-    /// No limit, whatever the options are (`Trigger.Once`).
+    /// No limit, even if the options set one (`Trigger.Once`).
     Everything,
 }
 
@@ -67,33 +68,34 @@ impl StreamPlanner {
         }
     }
 
-    /// Returns the start of a new query, if it was resolved.
+    /// Returns the start offsets of a new query, or `None` if they are not resolved yet.
     pub fn initial(&self) -> Option<&Offsets> {
         self.initial.as_ref().map(|(offsets, _)| offsets)
     }
 
-    /// Sets the start of a new query.
+    /// Sets the start offsets of a new query.
     pub fn start_at(&mut self, offsets: Offsets, checkpoint: StartCheckpoint) {
         self.initial = Some((offsets, checkpoint));
     }
 
-    /// Records that an end was planned without a start: Spark 4.0 and 4.1 request the end of the first micro-batch
-    /// first.
+    /// Records that an end was planned before the start was requested. Spark 4.0 and 4.1 request the end of the first
+    /// micro-batch before the start.
     pub fn plan_without_start(&mut self) {
         self.planned_without_start = true;
     }
 
-    /// Returns the end of a `Trigger.AvailableNow` query, set when its first micro-batch is planned.
+    /// Returns the end offsets of a query with `Trigger.AvailableNow`. They are set when its first micro-batch is
+    /// planned.
     pub fn frozen(&self) -> Option<&Offsets> {
         self.frozen.as_ref()
     }
 
-    /// Sets the end of the query: later records are not read.
+    /// Sets the end offsets of the query. Later records are not read.
     pub fn freeze(&mut self, latest: Offsets) {
         self.frozen = Some(latest);
     }
 
-    /// Records the topics that were recreated since the end of the last micro-batch was planned.
+    /// Records which topics were recreated since the end of the last micro-batch was planned.
     pub fn track_topic_ids(&mut self, topic_ids: BTreeMap<String, Uuid>) {
         if std::mem::take(&mut self.planned) {
             self.recreated.clear();
@@ -106,11 +108,12 @@ impl StreamPlanner {
         }
     }
 
-    /// Reports data loss if a topic at the query's current offsets was recreated. The next micro-batch would report it
-    /// as well, but Spark plans none while the new topic ends at the offset to which the old one was read.
+    /// Reports data loss if a topic at the query's current offsets was recreated. Planning the next micro-batch would
+    /// report the loss as well. But Spark plans no micro-batch as long as the new topic ends at the offset up to which
+    /// the old topic was read.
     ///
     /// # Errors
-    /// A topic was recreated, and `failOnDataLoss` is set.
+    /// Fails if a topic was recreated and `failOnDataLoss` is set.
     pub fn check_topics(&self, options: &ReadOptions, start: &Offsets) -> Result<()> {
         let mut affected = start.iter().filter(|(tp, _)| self.recreated.contains(&*tp.topic));
         match affected.next() {
@@ -119,18 +122,18 @@ impl StreamPlanner {
         }
     }
 
-    /// Returns the offsets without those of recreated topics.
+    /// Returns the offsets of all topics that were not recreated.
     pub fn without_recreated(&self, offsets: &Offsets) -> Offsets {
         let current = offsets.iter().filter(|(tp, _)| !self.recreated.contains(&*tp.topic));
         current.map(|(tp, offset)| (tp.clone(), *offset)).collect()
     }
 
-    /// Returns true for the first, empty micro-batch, which stores the start of the query.
+    /// Returns true if the next micro-batch is the first, empty micro-batch, which stores the start of the query.
     ///
-    /// Spark stores the ends of micro-batches, not the start of the first one: if that one is replayed after a restart,
-    /// the start is resolved again. Retention, new partitions and changed options may have moved it by then, for every
-    /// kind of start. So unless the caller stores the start, the first micro-batch ends where it starts and reads
-    /// nothing.
+    /// Spark stores the ends of micro-batches, but not the start of the first micro-batch. If the first micro-batch is
+    /// replayed after a restart, the start is resolved again. By then, retention, new partitions or changed options may
+    /// have moved every kind of start. Therefore, unless the caller stores the start, the first micro-batch ends where
+    /// it starts and reads nothing.
     fn take_start_batch(&mut self) -> bool {
         let not_stored = self.initial.as_ref().is_some_and(|(_, checkpoint)| *checkpoint == StartCheckpoint::NotStored);
         let is_start_batch = !self.start_batch_planned && not_stored;
@@ -138,7 +141,8 @@ impl StreamPlanner {
         is_start_batch
     }
 
-    /// Returns the end of the next micro-batch, or as `Err` the limit to distribute over the partitions.
+    /// Returns the end of the next micro-batch. If a limit applies, returns it as `Err`, so that the caller distributes
+    /// it over the partitions.
     pub fn end(
         &mut self,
         options: &ReadOptions,
@@ -153,7 +157,7 @@ impl StreamPlanner {
         if limit == Limit::Everything {
             return Ok(latest.clone());
         }
-        // With AvailableNow, waiting would leave records unread.
+        // With `Trigger.AvailableNow` there is no wait, because it would leave records unread.
         if let (Some(min_offsets_trigger), None) = (&mut self.min_offsets_trigger, &self.frozen)
             && min_offsets_trigger.should_wait(start, latest, now)
         {
@@ -165,28 +169,29 @@ impl StreamPlanner {
         }
     }
 
-    /// Returns the end of a micro-batch of about `limit` offsets; `new` has the first offsets of new partitions.
+    /// Returns the end of a micro-batch of about `limit` offsets. `new` contains the first offsets of new partitions.
     pub fn limit_end(&self, limit: u64, start: &Offsets, latest: &Offsets, new: &Offsets) -> Offsets {
         distribute_limit(limit, &self.without_recreated(start), latest, new)
     }
 
-    /// Returns true if these are the start offsets of the query: no record before them was processed by it.
+    /// Returns true if these are the start offsets of the query, so that the query has not processed any record before
+    /// them.
     pub fn is_start(&self, offsets: &Offsets) -> bool {
         self.initial() == Some(offsets)
     }
 
-    /// Returns the partitions whose first offsets [`ranges`](Self::ranges) needs.
+    /// Returns the partitions whose first offsets must be passed to [`ranges`](Self::ranges).
     pub fn first_needed(&self, start: &Offsets, end: &Offsets) -> Vec<TopicPartition> {
         let needed = end.keys().filter(|tp| !start.contains_key(tp) || self.recreated.contains(&*tp.topic));
         needed.cloned().collect()
     }
 
-    /// Returns the ranges of the tasks of a micro-batch. `first` has the first offsets of those partitions of
-    /// [`first_needed`](Self::first_needed) that still exist. After a restart Spark calls this first, for a micro-batch
-    /// that was not finished.
+    /// Returns the ranges of the tasks of a micro-batch. `first` contains the first offsets of the partitions in
+    /// [`first_needed`](Self::first_needed) that still exist. After a restart, this is Spark's first call if a
+    /// micro-batch was not finished.
     ///
     /// # Errors
-    /// Records are lost, and `failOnDataLoss` is set.
+    /// Fails if records are lost and `failOnDataLoss` is set.
     pub fn ranges(
         &mut self,
         options: &ReadOptions,
@@ -194,7 +199,7 @@ impl StreamPlanner {
         end: &Offsets,
         first: &Offsets,
     ) -> Result<Vec<OffsetRange>> {
-        // Before it resolves a start, Spark may plan an empty range at the last end of the checkpoint
+        // Before Spark resolves a start, it may plan an empty range at the last end in the checkpoint
         // (`setLatestSeenOffset` of sources without limits).
         if self.initial.is_some() && !std::mem::replace(&mut self.start_batch_planned, true) {
             self.replayed = Some((start.clone(), end.clone()));
@@ -212,10 +217,11 @@ impl StreamPlanner {
         Ok(split(&ranges, options.min_partitions, options.max_records_per_partition))
     }
 
-    /// Returns the start of a real-time batch in each existing partition; `latest` has the current ends.
+    /// Returns the offset at which a real-time batch starts in each existing partition. `latest` contains the current
+    /// ends.
     ///
     /// # Errors
-    /// Records are lost, and `failOnDataLoss` is set.
+    /// Fails if records are lost and `failOnDataLoss` is set.
     pub fn open(
         &mut self,
         options: &ReadOptions,
@@ -229,8 +235,8 @@ impl StreamPlanner {
         Ok(starts)
     }
 
-    /// Returns the range of each partition between two offsets, and reports data loss. Leaves out partitions whose end
-    /// moved back.
+    /// Returns the range between two offsets for each partition, and reports data loss. Partitions whose end moved back
+    /// are left out.
     fn check_ranges(
         &mut self,
         options: &ReadOptions,
@@ -256,7 +262,7 @@ impl StreamPlanner {
         let start_moved = self.start_was_resolved_again(start, end);
         for (tp, at) in start.iter().filter(|(tp, _)| !end.contains_key(tp)) {
             if start_moved {
-                // The partition was added after the end was planned: the next micro-batch reads it from its first
+                // The partition was added after the end was planned, so the next micro-batch reads it from its first
                 // record.
                 continue;
             }
@@ -264,15 +270,15 @@ impl StreamPlanner {
         }
         let mut ranges = Vec::new();
         for (tp, &until) in end {
-            // A partition in neither map was reported above as deleted.
+            // A partition that is neither in `start` nor in `first` was deleted, which is reported above.
             let Some(mut begin) = start.get(tp).or_else(|| first.get(tp)).copied() else { continue };
             if start.contains_key(tp) && self.recreated.contains(&*tp.topic) {
                 report_loss(recreated_text(tp, begin), fail)?;
-                // The new topic may have fewer partitions: a missing one has nothing to read.
+                // The new topic may have fewer partitions. A partition that no longer exists has nothing to read.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                // A start that is resolved later reads nothing here. The next micro-batch begins at the end, and its
-                // tasks report records that are missing from there.
+                // The start was resolved again and is after the end, so this micro-batch reads nothing. The next
+                // micro-batch begins at this end, and its tasks report records that are missing from there.
                 if !start_moved {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \
@@ -280,7 +286,8 @@ impl StreamPlanner {
                     );
                     report_loss(lost, fail)?;
                 }
-                // A recreated topic and a truncated log look the same here: reading from the first offset could repeat records.
+                // A recreated topic cannot be distinguished from a truncated log here. If the topic was truncated,
+                // reading from the first offset would repeat records.
                 continue;
             }
             ranges.push(OffsetRange { tp: tp.clone(), start: begin, end: until });
@@ -289,7 +296,7 @@ impl StreamPlanner {
         Ok(ranges)
     }
 
-    /// Returns true if this is the query's first micro-batch and its start was resolved after its end was planned.
+    /// Returns true if this is the first micro-batch of the query and its start was resolved after its end was planned.
     fn start_was_resolved_again(&self, start: &Offsets, end: &Offsets) -> bool {
         let resolved = self
             .initial

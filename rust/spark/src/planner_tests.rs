@@ -1,4 +1,4 @@
-//! Tests of the planner with made-up log offsets.
+//! Tests of the planner with invented log offsets.
 
 use super::*;
 use crate::error::Error;
@@ -30,7 +30,7 @@ fn spans(planner: &mut StreamPlanner, options: &ReadOptions, start: i64, end: i6
     Ok(ranges.iter().map(|range| (range.start, range.end)).collect())
 }
 
-/// In the third case the start is later, as records were deleted or the options changed.
+/// After the restart the start is either the same (3) or later (8), because records were deleted or the options changed.
 #[test]
 fn first_batch_is_empty_for_every_start() {
     for start in ["earliest", r#"{"t":{"0":3}}"#, "latest"] {
@@ -96,7 +96,7 @@ fn empty_first_batch_fixes_moving_start() {
     assert_eq!(end(&mut planner, &options, 100, 103), 100);
     assert_eq!(spans(&mut planner, &options, 100, 100).unwrap(), []);
     assert_eq!(end(&mut planner, &options, 100, 103), 103);
-    // Restart before the first micro-batch was finished, after five more records.
+    // The query restarts after five more records, before the first micro-batch was finished.
     let mut restarted = StreamPlanner::new(&options);
     restarted.start_at(at(105), StartCheckpoint::NotStored);
     for _ in 0..2 {
@@ -173,7 +173,7 @@ fn end_before_start_is_read_only_from_recreated_topic() {
     for _ in 0..2 {
         assert_eq!(spans(&mut planner, &unlimited, 990, 7).unwrap(), [(0, 7)]);
     }
-    // From now on the recreated topic is the one that is read.
+    // From here on, the recreated topic is read.
     planner.track_topic_ids(id(2));
     assert_eq!(spans(&mut planner, &unlimited, 7, 9).unwrap(), [(7, 9)]);
     planner.track_topic_ids(id(3));
@@ -182,7 +182,7 @@ fn end_before_start_is_read_only_from_recreated_topic() {
     let strict = options(&[("startingOffsets", "earliest"), ("failOnDataLoss", "true")]);
     let error = spans(&mut planner, &strict, 9, 20).unwrap_err().to_string();
     assert!(error.contains("topic t was deleted and recreated"), "{error}");
-    // Spark plans no micro-batch while the new topic ends at the offset to which the old one was read.
+    // Spark plans no micro-batch as long as the new topic ends at the offset up to which the old topic was read.
     let error = planner.check_topics(&strict, &at(9)).unwrap_err().to_string();
     assert!(error.contains("topic t was deleted and recreated"), "{error}");
     planner.check_topics(&unlimited, &at(9)).unwrap();
@@ -194,7 +194,7 @@ fn available_now_ends_at_first_end() {
     let mut planner = StreamPlanner::new(&options);
     planner.freeze(at(12));
     assert_eq!(planner.frozen(), Some(&at(12)));
-    // No more records will come.
+    // The end is fixed, so waiting for `minOffsetsPerTrigger` would not bring more records.
     assert_eq!(end(&mut planner, &options, 0, 12), 12);
     assert_eq!(end(&mut planner, &options, 12, 12), 12);
 }

@@ -1,37 +1,37 @@
-//! Pushed-down predicates as bounds of the offsets to read. Spark evaluates every predicate again that is not exact
-//! here; a bound only has to keep all matching rows.
+//! Pushed-down predicates, as bounds of the offsets to read. The bounds may include rows that do not match, because
+//! Spark evaluates every predicate again that is not exact here. But they must include all matching rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use samsarrow_client::types::TopicPartition;
 
-/// First offset, and the offset after the last; `None` is unbounded.
+/// First offset of a window, and the offset after its last offset. `None` means that there is no bound.
 pub type Window = (Option<i64>, Option<i64>);
 
-/// Bounds of the rows to read; the default allows all rows.
+/// Bounds of the rows to read. The default includes all rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predicates {
     /// Topics to read.
     pub topics: Option<BTreeSet<String>>,
     /// Partition numbers to read.
     pub partitions: Option<BTreeSet<i32>>,
-    /// Partitions to read, each with an offset window.
+    /// Partitions to read, and the offset window of each partition.
     pub windows: Option<BTreeMap<TopicPartition, Window>>,
-    /// Offset window of all partitions.
+    /// Offset window that applies to all partitions.
     pub offsets: Window,
-    /// Minimum timestamp. An upper bound would not help, since later records may have earlier timestamps.
+    /// Minimum timestamp in milliseconds. There is no maximum, because later records may have earlier timestamps.
     pub since: Option<i64>,
 }
 
 impl Predicates {
-    /// Returns true if rows of this partition may match.
+    /// Returns true if this partition may contain matching rows.
     pub fn allow(&self, tp: &TopicPartition) -> bool {
         self.topics.as_ref().is_none_or(|topics| topics.contains(&*tp.topic))
             && self.partitions.as_ref().is_none_or(|partitions| partitions.contains(&tp.partition))
             && self.windows.as_ref().is_none_or(|windows| windows.contains_key(tp))
     }
 
-    /// Clips a range to the offsets that may match; an empty range ends where it starts.
+    /// Limits a range to the offsets of rows that may match. If there are none, the range ends where it starts.
     pub fn clip(&self, tp: &TopicPartition, start: i64, end: i64) -> (i64, i64) {
         let partition = self.windows.as_ref().and_then(|windows| windows.get(tp)).copied().unwrap_or_default();
         let windows = [self.offsets, partition];

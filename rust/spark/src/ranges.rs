@@ -1,36 +1,36 @@
-//! Offset ranges of Spark tasks.
+//! Offset ranges that Spark tasks read.
 
 use std::collections::BTreeSet;
 
 use samsarrow_client::types::TopicPartition;
 
-/// Offsets of one partition from `start` to `end`, exclusive.
+/// Offsets of one partition, from `start` inclusive to `end` exclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetRange {
     pub tp: TopicPartition,
     pub start: i64,
-    /// The offset after the last.
+    /// Offset after the last offset of the range.
     pub end: i64,
 }
 
 impl OffsetRange {
-    /// Returns the number of offsets.
+    /// Returns the number of offsets in the range.
     pub fn size(&self) -> i64 {
         self.end.saturating_sub(self.start).max(0)
     }
 }
 
-/// Splits large ranges into tasks by the rules of Spark's connector and drops empty ones. `min_partitions` is the
-/// approximate minimum number of tasks, for which large ranges are split in proportion to their size; `max_records` is
-/// the maximum number of offsets of a task.
+/// Splits large ranges into several tasks by the rules of Spark's connector, and drops empty ranges. `min_partitions`
+/// is the approximate minimum number of tasks. To reach it, large ranges are split in proportion to their size.
+/// `max_records` is the maximum number of offsets per task.
 pub fn split(ranges: &[OffsetRange], min_partitions: Option<u64>, max_records: Option<u64>) -> Vec<OffsetRange> {
     let mut result: Vec<OffsetRange> = ranges.iter().filter(|range| range.size() > 0).cloned().collect();
     if let Some(max) = max_records {
         result = result.iter().flat_map(|range| cut(range, (range.size() as u64).div_ceil(max))).collect();
     }
     let Some(min) = min_partitions.filter(|min| (result.len() as u64) < *min) else { return result };
-    // Partitions with an unsplit range do not take part in the distribution, so that the others share the remaining
-    // tasks.
+    // Partitions whose range is not split are excluded from the distribution, so that the other partitions share the
+    // remaining tasks.
     let total: i64 = result.iter().map(OffsetRange::size).sum();
     let whole: Vec<&OffsetRange> = result.iter().filter(|range| task_count(range, total, min) == 1).collect();
     let partitions: BTreeSet<&TopicPartition> = whole.iter().map(|range| &range.tp).collect();
@@ -41,7 +41,7 @@ pub fn split(ranges: &[OffsetRange], min_partitions: Option<u64>, max_records: O
     result.iter().flat_map(|range| cut(range, parts(range))).collect()
 }
 
-/// Returns the number of tasks for a range, rounded half up as in Java.
+/// Returns the number of tasks for a range. As in Java, one half is rounded up.
 fn task_count(range: &OffsetRange, total: i64, parts: u64) -> u64 {
     ((range.size() as f64 / total as f64 * parts as f64 + 0.5).floor() as u64).max(1)
 }
@@ -87,7 +87,8 @@ mod tests {
         assert_eq!(split(&[range(0, 5, 5), range(1, 9, 3)], Some(4), Some(2)), []);
     }
 
-    /// Numbers from the tests of the connector's range calculator: small ranges stay whole, large ones share the rest.
+    /// The numbers are those in the tests of the connector's range calculator. Small ranges are not split, and large
+    /// ranges share the remaining tasks.
     #[test]
     fn split_equals_that_of_sparks_connector() {
         let parts = split(&[range(0, 0, 2), range(1, 0, 1), range(2, 0, 1000)], Some(6), None);

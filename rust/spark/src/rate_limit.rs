@@ -1,19 +1,21 @@
-//! Size limits of micro-batches: `maxOffsetsPerTrigger` and `minOffsetsPerTrigger`.
+//! Limits of the size of micro-batches: `maxOffsetsPerTrigger` and `minOffsetsPerTrigger`.
 
 use std::time::{Duration, Instant};
 
 use crate::offsets::Offsets;
 
-/// Returns the end of a micro-batch of about `limit` offsets, each partition in proportion to its backlog. `new` has
-/// the first offsets of partitions that `start` does not have.
+/// Returns the end of a micro-batch of about `limit` offsets, which are distributed over the partitions in proportion
+/// to their backlogs. `new` contains the first offsets of partitions that `start` does not contain.
 pub fn distribute_limit(limit: u64, start: &Offsets, latest: &Offsets, new: &Offsets) -> Offsets {
-    // A partition in neither map was just created or deleted: it has no backlog, and its end stays.
+    // A partition that is neither in `start` nor in `new` was just created or deleted. It counts as having no backlog,
+    // so its end does not change.
     let begin = |tp, end| start.get(tp).or_else(|| new.get(tp)).copied().unwrap_or(end);
     let sizes: Vec<i64> = latest.iter().map(|(tp, end)| end - begin(tp, *end)).collect();
     let total: i64 = sizes.iter().filter(|size| **size > 0).sum();
     let mut result = latest.clone();
     for (end, size) in result.values_mut().zip(sizes).filter(|(_, size)| *size > 0) {
-        // The minimum is one offset, so that small partitions do not starve beside large ones.
+        // Each partition with a backlog gets at least one offset, so that small partitions are not starved by large
+        // ones.
         let part = limit as f64 * (size as f64 / total as f64);
         let part = if part < 1.0 { part.ceil() } else { part.floor() };
         *end = (*end).min((*end - size).saturating_add(part as i64));
@@ -21,12 +23,12 @@ pub fn distribute_limit(limit: u64, start: &Offsets, latest: &Offsets, new: &Off
     result
 }
 
-/// Wait for `minOffsetsPerTrigger`, limited by `maxTriggerDelay`.
+/// Decides whether a micro-batch waits for `minOffsetsPerTrigger`, at most for `maxTriggerDelay`.
 #[derive(Debug)]
 pub struct MinOffsetsTrigger {
     min_offsets: u64,
     max_delay: Duration,
-    /// Start of the last micro-batch that was not delayed; `None` before the first, which never waits.
+    /// Start of the last micro-batch that was not delayed. `None` before the first micro-batch, which never waits.
     last_start: Option<Instant>,
 }
 
@@ -37,7 +39,8 @@ impl MinOffsetsTrigger {
 
     /// Returns true if the micro-batch should wait for more records.
     pub fn should_wait(&mut self, start: &Offsets, latest: &Offsets, now: Instant) -> bool {
-        // A new partition counts from offset 0: it may have fewer records than that, and is then read a little earlier.
+        // New partitions count from offset 0. If a new partition starts at a later offset, it has fewer records than
+        // are counted, and the micro-batch may start a little earlier.
         let available: i64 = latest.iter().map(|(tp, end)| end - start.get(tp).copied().unwrap_or_default()).sum();
         let too_few = u64::try_from(available).is_ok_and(|available| available < self.min_offsets) || available < 0;
         if self.last_start.is_some_and(|last_start| now.duration_since(last_start) < self.max_delay) && too_few {

@@ -1,4 +1,4 @@
-//! Requests of a source or sink to its driver and the responses, as JSON.
+//! Requests of a source or sink to its driver, and the driver's responses, as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,60 +15,61 @@ use crate::ranges::OffsetRange;
 use crate::typed::{ReaderSchemas, SparkType};
 use crate::write_options::Field;
 
-/// Request to the driver, or to a task that writes.
+/// Request to the driver, or to the writer of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Returns the columns, and checks the types that the user selected.
+    /// Returns the columns of a read, and checks the types that the user selected.
     Schema {
-        /// Types that `.schema(...)` sets, by column.
+        /// Types that `.schema(...)` sets, by column name.
         requested: BTreeMap<String, SparkType>,
     },
     /// Returns the ranges of a batch read.
     Batch(Predicates),
-    /// Returns the start of a new query. A caller that has stored it sends this request before all others.
+    /// Returns the start of a new query. A caller that has stored the start sends this request before any other
+    /// request.
     Initial(StartCheckpoint),
     /// Returns the end of the next micro-batch.
     Latest {
-        /// End of the last micro-batch. `None` if Spark does not pass it (Python sources before 4.2): then all records
-        /// are taken.
+        /// End of the last micro-batch. `None` if Spark does not pass it (Python sources before 4.2), in which case the
+        /// micro-batch takes all available records.
         start: Option<Offsets>,
-        /// Limit of the micro-batch.
+        /// Size limit of the micro-batch.
         limit: Limit,
-        /// True if records after the current end are not read (`Trigger.AvailableNow`).
+        /// True if the query must not read records after the current end (`Trigger.AvailableNow`).
         freeze: bool,
     },
     /// Returns the ranges of a micro-batch.
     Ranges { start: Offsets, end: Offsets },
-    /// Returns the starts of a batch in real-time mode, which reads all partitions until the batch ends.
+    /// Returns the start offsets of a batch in real-time mode, which reads all partitions until the batch ends.
     Open { start: Offsets },
-    /// Reports that all records before these offsets are in the sink.
+    /// Reports that the sink contains all records before these offsets.
     Commit {
-        /// End of a finished micro-batch.
+        /// End offsets of a finished micro-batch.
         end: Offsets,
     },
-    /// Returns the delegation token of tasks, if they do not use the driver's login.
+    /// Returns the delegation token for tasks, or null if they use the driver's login.
     Token,
-    /// Checks a write, and returns the columns to send.
+    /// Checks a write and returns the columns to send.
     Write {
         /// Columns of the DataFrame.
         fields: Vec<Field>,
-        /// True for a batch, false for a stream.
+        /// True for a batch write, false for a streaming write.
         batch: bool,
     },
     /// Opens a writer for the rows of one task.
     WriteTask {
         /// Columns of the DataFrame.
         fields: Vec<Field>,
-        /// Identity of the task, for `exactlyOnce`.
+        /// Identity of the task, if the write is exactly once.
         task: Option<TaskId>,
     },
-    /// Starts an exactly-once write of a micro-batch.
+    /// Starts the exactly-once write of a micro-batch, before its tasks.
     BeginWrite(Tasks),
-    /// Ends an exactly-once write of a micro-batch.
+    /// Ends the exactly-once write of a micro-batch, after its tasks.
     EndWrite(Tasks),
 }
 
-/// Tasks of an exactly-once write.
+/// Tasks that write a micro-batch exactly once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tasks {
     /// Columns of the DataFrame.
@@ -82,7 +83,7 @@ impl Request {
     /// Parses a request.
     ///
     /// # Errors
-    /// The request is malformed, or has offsets of another source.
+    /// Fails if the request is malformed or contains offsets of another source.
     pub fn parse(text: &str) -> Result<Request> {
         let parsed: Value = serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
         let fields = parsed.as_object().ok_or_else(|| malformed("not an object"))?;
@@ -113,7 +114,8 @@ impl Request {
     }
 }
 
-/// Creates the error for a malformed request. Source and library are released together, so that this is a bug.
+/// Creates the error for a malformed request. Such a request is a bug, because the source and the library are released
+/// together.
 fn malformed(reason: &str) -> Error {
     Error::configuration(format!("malformed request of the source to its library: {reason}"))
 }
@@ -122,7 +124,7 @@ fn non_null<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value>
     fields.get(name).filter(|value| !value.is_null())
 }
 
-/// Returns a boolean field, false if it is missing.
+/// Returns a boolean field, or false if the field is missing.
 fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool> {
     let flag = |value: &Value| value.as_bool().ok_or_else(|| malformed(&format!("{name} {value}")));
     non_null(fields, name).map_or(Ok(false), flag)
@@ -133,7 +135,8 @@ fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<i64>> {
     non_null(fields, name).map(number).transpose()
 }
 
-/// Parses `{"value":"{\"type\":\"struct\",…}"}`. Types are text in Spark's JSON, since they may be nested deeply.
+/// Parses `{"value":"{\"type\":\"struct\",…}"}`. Each type is passed as text that contains Spark's JSON, because types
+/// may be nested deeply.
 fn types(fields: &Map<String, Value>, name: &str) -> Result<BTreeMap<String, SparkType>> {
     let Some(types) = non_null(fields, name).and_then(Value::as_object) else { return Ok(BTreeMap::new()) };
     let parse = |(name, text): (&String, &Value)| Some((name.clone(), SparkType::parse(text.as_str()?)?));
@@ -154,7 +157,7 @@ fn predicates(fields: &Map<String, Value>) -> Result<Predicates> {
         Some(filters) => filters.as_object().ok_or_else(|| malformed(&format!("filters {filters}")))?,
         None => &empty,
     };
-    // An entry that is left out would narrow the read: each must be valid.
+    // Every entry must be valid, because leaving out an entry would exclude rows from the read.
     let list = |name: &str| {
         let list = |list: &'_ Value| list.as_array().cloned().ok_or_else(|| malformed(&format!("{name} {list}")));
         non_null(filters, name).map(list).transpose()
@@ -163,7 +166,7 @@ fn predicates(fields: &Map<String, Value>) -> Result<Predicates> {
     let topics = list("topics")?.map(|list| list.iter().map(topic).collect::<Result<_>>()).transpose()?;
     let number_of = |p: &Value| p.as_i64().ok_or_else(|| malformed(&format!("partition {p}")));
     let partitions = list("partitions")?.map(|list| list.iter().map(number_of).collect::<Result<Vec<_>>>());
-    // No partition has a number beyond an int.
+    // Partition numbers that exceed an int are left out, because no partition has such a number.
     let partitions: Option<BTreeSet<i32>> =
         partitions.transpose()?.map(|list| list.into_iter().filter_map(|p| i32::try_from(p).ok()).collect());
     let since = [number(fields, "from_time")?, number(filters, "time_from")?].into_iter().flatten().max();
@@ -176,7 +179,7 @@ fn predicates(fields: &Map<String, Value>) -> Result<Predicates> {
     })
 }
 
-/// Parses `[["topic", 0, from, until], ...]`; the last two are optional.
+/// Parses `[["topic", 0, from, until], ...]`, where `from` and `until` are optional.
 fn partition_windows(list: &Value) -> Result<BTreeMap<TopicPartition, Window>> {
     let window = |window: &Value| {
         let topic = window.get(0)?.as_str()?;
@@ -197,7 +200,7 @@ fn columns(fields: &Map<String, Value>) -> Result<Vec<Field>> {
     columns.ok_or_else(|| malformed("a write without columns"))
 }
 
-/// Parses the micro-batch of Spark's local properties.
+/// Parses the micro-batch from the values of Spark's local properties.
 fn micro_batch(fields: &Map<String, Value>) -> Result<MicroBatch> {
     let text = |name: &str| non_null(fields, name).and_then(Value::as_str);
     MicroBatch::parse(text("query"), text("number"))
@@ -217,14 +220,14 @@ fn task_id(fields: &Map<String, Value>) -> Result<Option<TaskId>> {
     non_null(fields, "task").map(|_| task()).transpose()
 }
 
-/// Formats `{"columns":["value",...],"exactly_once":false}`, with the columns in the order of the rows.
+/// Formats `{"columns":["value",...],"exactly_once":false}`. The columns are in the order in which rows contain them.
 pub(crate) fn write_response(columns: &[Column], exactly_once: bool) -> String {
     let names: Vec<String> = columns.iter().map(|column| format!(r#""{}""#, column.name())).collect();
     format!(r#"{{"columns":[{}],"exactly_once":{exactly_once}}}"#, names.join(","))
 }
 
-/// Formats `{"columns":[{"name":"key","type":"binary","nullable":true},...],"found":{...}}`. Types are those of
-/// [`Column::kind`], and for decoded columns Spark's JSON, as text.
+/// Formats `{"columns":[{"name":"key","type":"binary","nullable":true},...],"found":{...}}`. The type is that of
+/// [`Column::kind`] or, for decoded columns, a text that contains Spark's JSON.
 pub(crate) fn schema_response(
     columns: &[OutputColumn],
     text: TextLayout,
@@ -247,7 +250,8 @@ pub(crate) fn schema_response(
     format!(r#"{{"columns":[{columns}],"found":{}}}"#, Value::Object(schemas))
 }
 
-/// Assumed bytes of a row for Spark's statistics: large, so that Spark does not broadcast a topic by mistake.
+/// Assumed size of a row for Spark's statistics, in bytes. It is large, so that Spark does not broadcast a topic by
+/// mistake.
 const BYTES_PER_ROW: i64 = 4096;
 
 /// Formats `{"ranges":[{"topic":...,"partition":0,"start":0,"end":9},...],"rows":9,"bytes":36864}`.

@@ -1,13 +1,13 @@
-//! Suggestions for misspelled option names. Spark and other libraries pass options of their own, so that only close
-//! matches are errors.
+//! Suggestions for misspelled option names. Only close matches are errors, because Spark and other libraries pass
+//! options of their own.
 
 use crate::error::{Error, Result};
 use crate::option_values::RawOptions;
 
-/// Minimum similarity of two names, from 0 to 1.
+/// Minimum similarity of two names, between 0 and 1.
 const MIN_SIMILARITY: f64 = 0.85;
 
-/// Rejects options whose name is close to, but not equal to, a known one.
+/// Rejects an option whose name is close but not equal to a known name.
 pub(crate) fn reject_misspelled(options: &RawOptions, known: &[&str]) -> Result<()> {
     for name in options.keys().filter(|name| !name.starts_with("kafka.")) {
         if known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -20,7 +20,7 @@ pub(crate) fn reject_misspelled(options: &RawOptions, known: &[&str]) -> Result<
     Ok(())
 }
 
-/// Returns the name that is most similar to `option`, if one is similar enough.
+/// Returns the name that is most similar to `option`, if its similarity is high enough.
 pub(crate) fn closest<'a>(option: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let option: Vec<char> = option.to_lowercase().chars().collect();
     let similar = names.filter_map(|name| {
@@ -31,8 +31,8 @@ pub(crate) fn closest<'a>(option: &str, names: impl Iterator<Item = &'a str>) ->
     similar.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, name)| name)
 }
 
-/// Counts the characters in common: the longest common substring and, recursively, those before and after it
-/// (Ratcliff/Obershelp).
+/// Counts the common characters of two names by the method of Ratcliff and Obershelp: the characters of the longest
+/// common substring and, recursively, those of the texts before and after it.
 fn matching_chars(a: &[char], b: &[char]) -> usize {
     let (mut best, mut position) = (0, (0, 0));
     for i in 0..a.len() {

@@ -1,4 +1,4 @@
-//! Delegation tokens (KIP-48): the driver requests them from the brokers, and tasks log in with them instead of a
+//! Delegation tokens (KIP-48). The driver requests a token from the brokers, and tasks log in with it instead of a
 //! password.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::kafka::{KafkaOptions, check_files, client_options, kafka_name, kafka_
 use crate::option_values::{RawOptions, boolean, get, quoted};
 
 const MECHANISMS: [&str; 2] = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
-/// Maximum time in which a new token reaches the brokers, and the interval of checks.
+/// Maximum time until all brokers know a new token, and the interval at which this is checked.
 const PROPAGATION_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -27,7 +27,7 @@ pub struct Token {
     pub id: String,
     /// Secret of the token, in Base64.
     pub hmac: Secret,
-    /// SASL mechanism of the login.
+    /// SASL mechanism with which the task logs in.
     pub mechanism: String,
 }
 
@@ -38,7 +38,7 @@ impl Token {
         Some(Token { id: text("id")?, hmac: Secret::from(text("hmac")?), mechanism: text("mechanism")? })
     }
 
-    /// Returns the options of a client that logs in with the token.
+    /// Returns the options of a client that logs in with this token.
     pub(crate) fn login(&self) -> [(String, String); 2] {
         let id = self.id.replace('\\', "\\\\").replace('"', "\\\"");
         let jaas = format!(
@@ -50,21 +50,21 @@ impl Token {
     }
 }
 
-/// Returns the names of the login options, which tasks with a delegation token must not get.
+/// Returns the names of the login options. Tasks that use a delegation token must not get these options.
 pub(crate) fn login_options(options: &RawOptions) -> Vec<&str> {
     options.keys().map(String::as_str).filter(|name| is_login(name)).collect()
 }
 
-/// Returns true if this is a login option.
+/// Returns true if the option with this name is a login option.
 pub(crate) fn is_login(name: &str) -> bool {
     let login = |name: String| ["sasl.", "enable.sasl."].iter().any(|prefix| name.starts_with(prefix));
     name.strip_prefix("kafka.").map(kafka_name).is_some_and(login)
 }
 
-/// Returns the SASL mechanism of tasks if `delegationToken` is set.
+/// Returns the SASL mechanism with which tasks log in, if `delegationToken` is set.
 ///
 /// # Errors
-/// The mechanism or the security protocol does not support tokens.
+/// Fails if the mechanism or the security protocol does not support delegation tokens.
 pub(crate) fn mechanism(options: &RawOptions, kafka: &KafkaOptions) -> Result<Option<&'static str>> {
     if !boolean(options, "delegationToken", false)? {
         return Ok(None);
@@ -87,11 +87,11 @@ pub(crate) fn mechanism(options: &RawOptions, kafka: &KafkaOptions) -> Result<Op
     Ok(Some(chosen))
 }
 
-/// Returns `{"token":{...},"login":["kafka.sasl.username",...]}` for tasks: a token and the options that it replaces.
-/// The token is null if `delegationToken` is not set.
+/// Returns `{"token":{...},"login":["kafka.sasl.username",...]}`, which contains a token for tasks and the options that
+/// the token replaces. The token is null if `delegationToken` is not set.
 ///
 /// # Errors
-/// The brokers did not create a token.
+/// Fails if the brokers do not create a token.
 pub(crate) async fn token_response(options: &RawOptions) -> Result<String> {
     let kafka = kafka_options(options, &[])?;
     let Some(mechanism) = mechanism(options, &kafka)? else { return Ok(r#"{"token":null,"login":[]}"#.to_owned()) };
@@ -101,7 +101,7 @@ pub(crate) async fn token_response(options: &RawOptions) -> Result<String> {
     Ok(json!({ "token": token, "login": login_options(options) }).to_string())
 }
 
-/// Current delegation token of one login in this process.
+/// Cache with the current delegation token of one login in this process.
 #[derive(Debug, Default)]
 struct TokenCache {
     last: tokio::sync::Mutex<Option<IssuedToken>>,
@@ -115,7 +115,7 @@ struct IssuedToken {
 }
 
 impl TokenCache {
-    /// Returns a token with a remaining lifetime of one quarter or more.
+    /// Returns a token of whose lifetime at least a quarter remains.
     async fn token<F>(&self, create: impl FnOnce() -> F) -> Result<IssuedToken>
     where
         F: Future<Output = Result<DelegationToken>>,
@@ -127,7 +127,7 @@ impl TokenCache {
         let before = Instant::now();
         let created = create().await?;
         let lifetime = Duration::from_millis(u64::try_from(created.expires - created.issued).unwrap_or_default());
-        // Tasks use the token for the rest of its lifetime.
+        // The last quarter of the lifetime is left for the tasks that use the token.
         let issued = IssuedToken {
             id: created.token_id,
             hmac: Secret::from(BASE64_STANDARD.encode(&created.hmac.0)),
@@ -136,14 +136,14 @@ impl TokenCache {
         Ok(last.insert(issued).clone())
     }
 
-    /// Returns true if the cache has no token, or one that is too old to be handed out.
+    /// Returns true if the cache has no token, or if its token is too old for new tasks.
     fn is_expired(&self) -> bool {
         let expired = |last: &Option<IssuedToken>| last.as_ref().is_none_or(|token| token.until <= Instant::now());
         self.last.try_lock().is_ok_and(|last| expired(&last))
     }
 }
 
-/// Returns the cache of this login; queries and micro-batches with the same login share tokens.
+/// Returns the cache for this login. Queries and micro-batches with the same login share its token.
 fn token_cache(kafka: &KafkaOptions) -> Arc<TokenCache> {
     static CACHES: Mutex<Vec<(KafkaOptions, Arc<TokenCache>)>> = Mutex::new(Vec::new());
     let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +164,8 @@ async fn create(kafka: &KafkaOptions) -> Result<DelegationToken> {
     Ok(token?)
 }
 
-/// Creates a token and waits until a broker lists it: one that has not received it yet would reject the tasks' logins.
+/// Creates a token and waits until a broker lists it. A broker that does not know the token yet would reject the tasks'
+/// logins.
 async fn create_and_await_propagation(admin: &Admin) -> ClientResult<DelegationToken> {
     let timeout = admin.default_timeout();
     let created = admin.create_delegation_token(None, &[], None, timeout).await?;

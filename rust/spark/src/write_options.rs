@@ -19,9 +19,10 @@ const KNOWN: &[&str] = &[
     "delegationToken",
     "delegationTokenMechanism",
 ];
-/// Default prefix of transactional ids and of the groups of commit markers.
+/// Default prefix of transactional ids, and of the groups that store commit markers.
 const PREFIX: &str = "samsarrow-spark";
-/// Kafka's default of 1 minute is short for a micro-batch; brokers allow 15 minutes by default.
+/// Default transaction timeout. Kafka's own default of 1 minute is too short for a micro-batch, and brokers allow up to
+/// 15 minutes by default.
 const TRANSACTION_TIMEOUT: (&str, &str) = ("transaction.timeout.ms", "300000");
 const RESERVED: &kafka::Reserved = &[
     ("key.serializer", "the column key is sent as it is, binary or string"),
@@ -29,9 +30,9 @@ const RESERVED: &kafka::Reserved = &[
     ("partitioner.class", "partitioners are Java classes; give the column partition, or kafka.partitioner"),
     ("transactional.id", "use exactlyOnce=true, which names its transactions itself"),
 ];
-/// The type of headers, without the type of their keys.
+/// Beginning and end of Spark's type of headers. The type of the keys is between them.
 const HEADERS: (&str, &str) = ("array<struct<key:", ",value:binary>>");
-/// Columns that can be sent, in the order of the rows, with the types that they may have.
+/// Columns that can be sent, in the order in which rows contain them, and the types that each column may have.
 const COLUMN_TYPES: [(Column, &str); 6] = [
     (Column::Topic, "string"),
     (Column::Key, "binary or string"),
@@ -41,38 +42,39 @@ const COLUMN_TYPES: [(Column, &str); 6] = [
     (Column::Timestamp, "timestamp"),
 ];
 
-/// Column of the DataFrame.
+/// A column of the DataFrame to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     pub name: String,
-    /// Type of the column, as Spark prints it.
+    /// Type of the column, as Spark displays it.
     pub kind: String,
 }
 
 /// Checked options of a write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Options of the producer without the prefix `kafka.`.
+    /// Options of the producer, without the prefix `kafka.`.
     kafka: KafkaOptions,
-    /// Topic of all rows, which overrides the column `topic`.
+    /// Topic for all rows. It overrides the column `topic`.
     pub topic: Option<String>,
     /// Columns of the DataFrame that are sent.
     pub columns: Vec<Column>,
-    /// True if a streaming query writes each micro-batch in transactions.
+    /// True if a streaming query writes each micro-batch exactly once, in transactions.
     pub exactly_once: bool,
-    /// Prefix of the transactional ids, if set.
+    /// Prefix of the transactional ids, if the user set one.
     pub prefix: Option<String>,
-    /// Number of the micro-batch that may differ when it is repeated.
+    /// Number of the micro-batch that may have different rows when it is repeated.
     pub allow_replay_mismatch: Option<u64>,
-    /// SASL mechanism for delegation tokens of tasks; without it tasks use the driver's login.
+    /// SASL mechanism with which tasks log in with delegation tokens. If it is `None`, tasks use the driver's login.
     pub token_mechanism: Option<&'static str>,
 }
 
 impl WriteOptions {
-    /// Checks options and columns before anything is sent.
+    /// Checks the options and the columns before anything is sent.
     ///
     /// # Errors
-    /// An option is missing or invalid; a column is missing or has a type that cannot be sent.
+    /// Fails if an option is missing or invalid, if a required column is missing, or if a column has a type that cannot
+    /// be sent.
     pub fn parse(input: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
         let options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
         suggest::reject_misspelled(&options, KNOWN)?;
@@ -94,7 +96,7 @@ impl WriteOptions {
     /// Checks the options of a batch write.
     ///
     /// # Errors
-    /// The write is exactly once and has no prefix of its own.
+    /// Fails if a batch write is exactly once but has no transactional id prefix of its own.
     pub fn check_batch(&self) -> Result<()> {
         if self.exactly_once && self.prefix.is_none() {
             return Err(Error::configuration(
@@ -105,7 +107,8 @@ impl WriteOptions {
         Ok(())
     }
 
-    /// Returns the group of the driver's commit marker. The groups of tasks append the task's index.
+    /// Returns the group of the driver's commit marker. The groups of tasks have the same name with the index of the
+    /// task appended.
     pub(crate) fn group(&self, query: &str) -> String {
         format!("{}-{query}", self.prefix.as_deref().unwrap_or(PREFIX))
     }
@@ -115,24 +118,24 @@ impl WriteOptions {
         format!("{}-{task}", self.group(query))
     }
 
-    /// Returns the options of the producer without the prefix `kafka.`.
+    /// Returns the options of the producer, without the prefix `kafka.`.
     pub fn kafka(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.kafka.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Returns the options for a client of this process; `overrides` take precedence.
+    /// Returns the options for a client of this process. The options in `overrides` take precedence.
     ///
     /// # Errors
-    /// An option is invalid, or names a file that does not exist on this machine.
+    /// Fails if an option is invalid or names a file that does not exist on this machine.
     pub fn client(&self, kind: ClientKind, overrides: &[(&str, String)]) -> Result<Options> {
         kafka::check_files(&self.kafka)?;
         kafka::client_options(kind, ClientKind::Producer, &self.kafka, overrides)
     }
 
-    /// Returns the options for a producer with this transactional id.
+    /// Returns the options for a producer that has this transactional id.
     ///
     /// # Errors
-    /// Those of [`client`](Self::client).
+    /// Fails if [`client`](Self::client) fails.
     pub fn transactional(&self, id: &str) -> Result<Options> {
         let (timeout, ms) = TRANSACTION_TIMEOUT;
         let mut overrides = vec![("transactional.id", id.to_owned())];

@@ -24,7 +24,8 @@ async fn broker(topics: &[(&str, i32)]) -> Broker {
     Broker::start(BrokerOptions { topics, ..Default::default() }).await.unwrap()
 }
 
-/// Produces records to partitions 0, 1, …, as many as in `counts`; their timestamps are 1000, 1001, ….
+/// Produces records to partitions 0, 1, …. `counts` contains the number of records per partition. Their timestamps are
+/// 1000, 1001, ….
 async fn produce(broker: &Broker, topic: &str, counts: &[usize]) {
     let options = [("bootstrap.servers", broker.bootstrap_servers())];
     let pairs = options.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
@@ -55,7 +56,7 @@ fn driver(broker: &Broker, more: OptionList<'_>) -> Driver {
     Driver::new(Arc::new(options), Arc::default())
 }
 
-/// Formats the ranges of a response as `topic-partition start..end`.
+/// Formats the ranges in a response as `topic-partition start..end`.
 fn spans(response: &str) -> Vec<String> {
     let response: serde_json::Value = serde_json::from_str(response).unwrap();
     let span = |r: &serde_json::Value| {
@@ -156,7 +157,8 @@ async fn stream_plans_micro_batches() {
     assert_eq!(spans(&driver.handle(ranges).await.unwrap()), ["t-0 0..3", "t-1 0..1"]);
     assert_eq!(broker.committed_offset("g", "t", 0), None);
     assert_eq!(driver.handle(r#"{"ask":"commit","end":{"t":{"0":3,"1":1}}}"#).await.unwrap(), "{}");
-    // AvailableNow: records after the first request are left for another query, and the driver waits for commits.
+    // With AvailableNow, records that arrive after the first request are left for another query, and the driver waits
+    // for commits.
     let frozen = r#"{"ask":"latest","start":{"t":{"0":3,"1":1}},"limit":null,"freeze":true}"#;
     let whole = r#"{"offsets":{"t":{"0":6,"1":2}},"latest":{"t":{"0":6,"1":2}}}"#;
     assert_eq!(driver.handle(frozen).await.unwrap(), whole);
@@ -225,7 +227,7 @@ async fn end_before_start_is_data_loss() {
     broker.shutdown().await;
 }
 
-/// Returns the ends in a response, by partition.
+/// Returns the end of each partition in a response.
 fn ends(response: &str) -> Vec<i64> {
     let response: serde_json::Value = serde_json::from_str(response).unwrap();
     response["offsets"]["t"].as_object().unwrap().values().map(|end| end.as_i64().unwrap()).collect()
@@ -252,7 +254,7 @@ async fn latest_retries_stale_ends() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         produce(&broker, "t", &[7]).await;
     });
-    // An end that moved back is not the end of AvailableNow.
+    // If the end of a partition has moved back, it does not become the end of AvailableNow.
     assert_eq!(ends(&response.unwrap()), [12, 9]);
     produce(&broker, "t", &[1]).await;
     assert_eq!(ends(&driver.handle(&latest(r#"{"0":12,"1":9}"#)).await.unwrap()), [12, 9]);
@@ -266,7 +268,7 @@ async fn latest_fetches_ends_and_topics_concurrently() {
     produce(&broker, "t", &[5, 7, 1]).await;
     let cases: &[(&str, u64)] = &[
         (r#"{"0":5,"1":6,"2":0}"#, 1),
-        // A new partition is requested separately once it is known.
+        // Once the new partition is known, its end is requested separately.
         (r#"{"0":5,"1":6}"#, 2),
         ("{}", 1),
     ];
@@ -277,7 +279,7 @@ async fn latest_fetches_ends_and_topics_concurrently() {
         assert_eq!(broker.requests()[&ApiKey::ListOffsets] - before, *requests, "{start}");
         driver.close().await;
     }
-    // The driver does not wait for a deleted partition.
+    // The driver does not wait for a partition that was deleted.
     let mut driver = driver(&broker, &[("failOnDataLoss", "false")]);
     let request = latest(r#"{"0":5,"7":6}"#);
     let response = tokio::time::timeout(SOON, driver.handle(&request)).await.unwrap();
@@ -309,7 +311,7 @@ async fn failed_commit_is_retried_with_the_next() {
     let committed = || (broker.committed_offset("g", "t", 0), broker.committed_offset("g", "t", 1));
     let rejected = Fault::Error(ErrorCode::GROUP_AUTHORIZATION_FAILED);
     broker.fail(ApiKey::OffsetCommit, None, &rejected, Some(1));
-    // AvailableNow waits for each commit, even if it fails.
+    // With AvailableNow, the driver waits for each commit, even if the commit fails.
     for (start, expected) in [
         (r#"{"0":1,"1":1}"#, (None, None)),
         (r#"{"0":4,"1":1}"#, (Some(4), Some(1))),
@@ -332,7 +334,7 @@ async fn begin_write_stores_number_of_tasks() {
             r#"{{"ask":"{ask}","columns":[["topic","string"],["value","string"]],"query":"q","number":"{number}","tasks":{tasks}}}"#
         )
     };
-    // The driver knows no topic before a task has stored a marker.
+    // Before a task has stored a marker, the driver knows no topic.
     let response = driver.handle(&ask("begin_write", 5, 4)).await.unwrap();
     assert_eq!(response, r#"{"noted":false}"#);
     driver.handle(&ask("end_write", 5, 4)).await.unwrap();
@@ -340,7 +342,7 @@ async fn begin_write_stores_number_of_tasks() {
     store_marker(&broker, "samsarrow-spark-q-3", "u", 6, "").await;
     driver.handle(&ask("end_write", 5, 4)).await.unwrap();
     assert_eq!(markers(&broker, "samsarrow-spark-q").await, [("u".into(), 6, r#"{"tasks": 4}"#.into())]);
-    // Repeats the micro-batch with the same number of tasks, and the next one with another number.
+    // Repeats the micro-batch with the same number of tasks, and the next micro-batch with a different number.
     for (number, tasks) in [(5, 4), (6, 2), (6, 3), (7, 1)] {
         let response = driver.handle(&ask("begin_write", number, tasks)).await.unwrap();
         assert_eq!(response, r#"{"noted":true}"#);

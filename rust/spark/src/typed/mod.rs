@@ -22,32 +22,32 @@ use crate::columns::{Column, OutputColumn};
 use crate::error::{Error, Result};
 use crate::options::ReadOptions;
 
-/// Type of JSON schemas in registries.
+/// Schema type of JSON schemas in registries.
 const JSON: &str = "JSON";
 
-/// Options of a key or value that is decoded.
+/// Options for decoding keys or values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typed {
-    /// The key or the value.
+    /// Key or value, to which these options apply.
     pub part: Part,
-    /// True if a row that cannot be decoded is null, false if it is an error.
+    /// True if a key or value that cannot be decoded becomes null; false if it is an error.
     pub null_on_error: bool,
-    /// True if a schema with rules is accepted.
+    /// True if schemas with rules are accepted and their rules are ignored.
     pub ignore_rules: bool,
     format: FormatName,
     schema: Option<String>,
     subject: Option<String>,
     version: Option<i32>,
     message: Option<String>,
-    /// Schema texts that the schema imports.
+    /// Texts of the schemas that the schema imports.
     imports: Vec<String>,
-    /// Depth to which a recursive type is followed.
+    /// Maximum depth to which a recursive type is expanded.
     recursion: usize,
     framing: String,
     fields: Option<Vec<String>>,
-    /// True if a registry has the writer schemas.
+    /// True if the writer schemas are in a schema registry.
     uses_registry: bool,
-    /// The topic, if only one is read.
+    /// Topic, if exactly one topic is read.
     topic: Option<String>,
 }
 
@@ -60,10 +60,10 @@ enum FormatName {
     Plain(Plain),
 }
 
-/// Schemas from the registry that determine the types of `key` and `value`.
+/// Schemas from the registry that determine the types of the columns `key` and `value`.
 pub type ReaderSchemas = BTreeMap<String, ReaderSchema>;
 
-/// Reader schema from the registry.
+/// Reader schema that was fetched from the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderSchema {
     text: String,
@@ -72,7 +72,7 @@ pub struct ReaderSchema {
 }
 
 impl ReaderSchema {
-    /// Formats the JSON that [`Self::from_json`] parses.
+    /// Formats the schema as JSON, which [`Self::from_json`] parses.
     pub(crate) fn json(&self) -> Value {
         value!({"text": self.text, "needed": self.needed, "links": self.links})
     }
@@ -92,12 +92,12 @@ impl ReaderSchema {
     }
 }
 
-/// Returns the Spark types of keys and values, and the registry's schemas if they were needed. `requested` are the
-/// types that `.schema(...)` sets.
+/// Returns the Spark types of keys and values, and the schemas from the registry if they were needed. `requested`
+/// contains the types that `.schema(...)` sets.
 ///
 /// # Errors
-/// A schema cannot be parsed or has a type that Spark does not support; the registry does not respond; or `requested`
-/// is not a selection of the available fields.
+/// Fails if a schema cannot be parsed or has a type that Spark does not support, if the registry does not respond, or
+/// if `requested` selects fields that are not available.
 pub(crate) async fn resolve_types(
     options: &ReadOptions,
     requested: &BTreeMap<String, SparkType>,
@@ -135,26 +135,27 @@ fn column_of(part: Part) -> Column {
 }
 
 impl Typed {
-    /// Returns the columns that are added for this key or value.
+    /// Returns the columns that are added to the output for this key or value.
     pub fn extra_columns(&self) -> Vec<OutputColumn> {
         if self.null_on_error { vec![OutputColumn::Raw(self.part), OutputColumn::Error(self.part)] } else { Vec::new() }
     }
 
-    /// Returns true if these columns need the decoded key or value.
+    /// Returns true if any of these columns needs the decoded key or value.
     pub fn needs_decoding(&self, columns: &[OutputColumn]) -> bool {
         columns.iter().any(|column| column.part() == Some(self.part) && *column != OutputColumn::Raw(self.part))
     }
 
-    /// Returns true if record headers may name the writer schemas.
+    /// Returns true if record headers may contain the ids of writer schemas.
     pub fn reads_headers(&self) -> bool {
         matches!(self.format, FormatName::Avro | FormatName::Protobuf)
             && ["auto", "header"].contains(&self.framing.as_str())
     }
 
-    /// Returns the reader schema from the registry, or `None` if it is not needed.
+    /// Returns the reader schema from the registry, or `None` if no such schema is needed.
     ///
     /// # Errors
-    /// The registry does not respond or has no such schema, or the subject cannot be derived from one topic.
+    /// Fails if the registry does not respond or does not have the schema, or if the subject cannot be derived because
+    /// several topics are read.
     pub(crate) async fn reader_schema(&self, registry: Option<&Registry>) -> Result<Option<ReaderSchema>> {
         let name = self.part.name();
         let kind = match self.format {
@@ -188,10 +189,11 @@ impl Typed {
         Ok(Some(ReaderSchema { text: schema.text.clone(), needed: schema.needed.clone(), links: schema.links.clone() }))
     }
 
-    /// Returns the format. Its schema is that of the options or `registered`, and `fields` replaces the option of this name.
+    /// Returns the format with the schema from the options or with the schema `registered`. `fields` replaces the
+    /// option of this name.
     ///
     /// # Errors
-    /// The schema cannot be parsed.
+    /// Fails if the schema cannot be parsed.
     pub fn format(
         &self,
         registered: Option<&ReaderSchema>,
@@ -234,10 +236,10 @@ impl Typed {
         }
     }
 
-    /// Returns the Spark type of the column.
+    /// Returns the Spark type of the decoded column.
     ///
     /// # Errors
-    /// The schema cannot be parsed, or has a type that Spark does not support.
+    /// Fails if the schema cannot be parsed or has a type that Spark does not support.
     pub fn spark_type(&self, registered: Option<&ReaderSchema>) -> Result<SparkType> {
         let name = self.part.name();
         let with_options =
@@ -250,7 +252,7 @@ impl Typed {
     /// Returns the fields that `.schema(...)` selects, or `None` if it selects all.
     ///
     /// # Errors
-    /// A selected field does not exist.
+    /// Fails if a selected field does not exist.
     pub fn selected_fields(&self, available: &SparkType, requested: &SparkType) -> Result<Option<Vec<String>>> {
         (available != requested).then(|| selected(available, requested, self.part.name())).transpose()
     }

@@ -23,16 +23,16 @@ const PARTS: [Part; 2] = [Part::Key, Part::Value];
 const FORMATS: [&str; 3] = ["avro", "json", "protobuf"];
 const PLAIN: [&str; 8] = ["string", "short", "int", "long", "float", "double", "boolean", "uuid"];
 const SCHEMA_OPTIONS: [&str; 6] = ["schema", "subject", "version", "framing", "fields", "ignore.rules"];
-/// Option of Avro and Protobuf.
+/// Option that only the formats Avro and Protobuf have.
 const RECURSION: &str = "recursion";
-/// Options of Protobuf only.
+/// Options that only the format Protobuf has.
 const PROTOBUF: [&str; 2] = ["message", "imports"];
-/// The option `onError`; option names arrive in lower case.
+/// The option `onError`. All option names arrive in lower case.
 const ON_ERROR: &str = "onerror";
 /// Options that only the Python source supports.
 const PYTHON_ONLY: [&str; 3] = [".deadletter.topic", ".evolution", ".evolution.interval.ms"];
 
-/// Returns the name of an option as the documentation spells it.
+/// Returns the name of an option in the spelling of the documentation.
 fn shown(option: &str) -> String {
     option.replace(ON_ERROR, "onError")
 }
@@ -42,10 +42,10 @@ fn known_options() -> impl Iterator<Item = String> {
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
 }
 
-/// Removes the options of typed keys and values, and those of the registry, from `options` and parses them.
+/// Removes the options of typed keys and values and of the registry from `options`, and parses them.
 ///
 /// # Errors
-/// One is misspelled, has no effect, or has an invalid value.
+/// Fails if one of these options is misspelled, has no effect or has an invalid value.
 pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option<RegistryOptions>)> {
     let known: Vec<String> = known_options().collect();
     for name in options.keys().filter(|name| name.starts_with("key.") || name.starts_with("value.")) {
@@ -92,10 +92,11 @@ pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option
     Ok((typed, Some(registry_options(registry)?)))
 }
 
-/// Returns the key and value columns that are text by the option `layout` and are not decoded.
+/// Returns which of the columns key and value are strings: those for which the option `layout` says so and which are
+/// not decoded.
 ///
 /// # Errors
-/// The option `layout` names a column that is decoded.
+/// Fails if the option `layout` names a column that is decoded.
 pub(crate) fn text_layout(options: &RawOptions, typed: &[Typed], text: TextLayout) -> Result<TextLayout> {
     let mut undecoded = text;
     for part in typed {
@@ -216,7 +217,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
     }))
 }
 
-/// Parses file names and contents, and returns the contents.
+/// Parses a JSON object of file names and file contents. Returns the contents.
 fn imports(option: &str, text: &str) -> Result<Vec<String>> {
     let files = json_object(text, option, r#"{"shop/user.proto":"syntax = ..."}"#)?;
     let content = |(name, text): (String, Value)| match text {
@@ -230,12 +231,12 @@ fn number(text: &str) -> Option<i32> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the topic, if exactly one is read.
+/// Returns the name of the topic, if exactly one topic is read.
 fn single_topic(options: &RawOptions) -> Option<String> {
     let listed = get(options, "subscribe").unwrap_or_default().split(',').map(|topic| topic.trim().to_owned());
     let mut topics: BTreeSet<String> = listed.filter(|topic| !topic.is_empty()).collect();
     if let Some(assigned) = get(options, "assign") {
-        // Errors of the option are reported where it is parsed.
+        // An invalid value of the option is reported by its parser.
         let Ok(Value::Object(assigned)) = serde_json::from_str(assigned) else { return None };
         topics.extend(assigned.into_iter().map(|(topic, _)| topic));
     }

@@ -9,11 +9,11 @@ use samsarrow_values::SchemaId;
 use samsarrow_values::writer_schemas::{Found, Kind};
 use tokio::task::JoinSet;
 
-/// Looks up the schemas of ids concurrently. `imports` are schema texts that the registered schemas import and that the
-/// registry does not have.
+/// Looks up the schemas with these ids concurrently. `imports` are texts of schemas that the registered schemas import
+/// but that are not in the registry.
 ///
 /// # Errors
-/// The registry does not respond.
+/// Fails if the registry does not respond.
 pub async fn lookup_schemas(
     registry: Registry,
     ids: BTreeSet<SchemaId>,

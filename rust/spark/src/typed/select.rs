@@ -1,4 +1,4 @@
-//! Selection of fields of typed keys and values by `.schema(...)`.
+//! Selects fields of typed keys and values according to `.schema(...)`.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use samsarrow_values::path::part as path_part;
 use super::types::SparkType;
 use crate::error::{Error, Result};
 
-/// Returns the paths of the selected fields, without the column's name.
+/// Returns the paths of the selected fields. The paths do not contain the name of the column.
 ///
 /// # Errors
-/// `requested` is not a selection of the fields of `available`.
+/// Fails if `requested` selects fields that `available` does not have.
 pub fn selected(available: &SparkType, requested: &SparkType, path: &str) -> Result<Vec<String>> {
     match (available, requested) {
-        // Checked before the fields, since a struct may have none.
+        // Equal types are accepted before the fields are compared, because a struct may have no fields.
         (available, requested) if available == requested => {
             Ok(vec![path.split_once('.').map_or("", |(_, rest)| rest).to_owned()])
         }

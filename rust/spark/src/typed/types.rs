@@ -1,4 +1,4 @@
-//! Conversion of Arrow types of keys and values to Spark types.
+//! Conversion of the Arrow types of keys and values to Spark types.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use samsarrow_values::path::part;
@@ -9,23 +9,24 @@ use crate::error::{Error, Result};
 /// Spark data type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SparkType {
-    /// Type without parameters, by its name in Spark's JSON: `long`, `timestamp_ntz`.
+    /// Type without parameters, such as `long` or `timestamp_ntz`, by its name in Spark's JSON.
     Plain(String),
     /// Decimal with precision and scale.
     Decimal(u8, i8),
-    /// Fields with name, type and nullability.
+    /// Struct fields: the name, the type, and true if the field may be null.
     Struct(Vec<(String, SparkType, bool)>),
-    /// Element type, and whether elements may be null.
+    /// Element type of a list, and true if elements may be null.
     Array(Box<SparkType>, bool),
-    /// Key and value types, and whether values may be null.
+    /// Key and value types of a map, and true if values may be null.
     Map(Box<SparkType>, Box<SparkType>, bool),
 }
 
 impl SparkType {
-    /// Converts an Arrow type, with all nested values nullable. `path` is for errors: `value.user.city`.
+    /// Converts an Arrow type to a Spark type in which all nested values may be null. `path` names the field in error
+    /// texts: `value.user.city`.
     ///
     /// # Errors
-    /// Spark has no such type.
+    /// Fails if Spark has no corresponding type.
     pub fn from_arrow(arrow: &DataType, path: &str) -> Result<SparkType> {
         let plain = |name: &str| Ok(SparkType::Plain(name.to_owned()));
         match arrow {
@@ -33,7 +34,7 @@ impl SparkType {
             DataType::Boolean => plain("boolean"),
             DataType::Int8 => plain("byte"),
             DataType::Int16 | DataType::UInt8 => plain("short"),
-            // Unsigned numbers and times of day, converted as in Spark's from_avro and from_protobuf.
+            // Unsigned integers and times of day are converted as Spark's from_avro and from_protobuf do.
             DataType::Int32 | DataType::UInt16 | DataType::Time32(TimeUnit::Millisecond) => plain("integer"),
             DataType::Int64 | DataType::UInt32 | DataType::Time64(TimeUnit::Microsecond) => plain("long"),
             DataType::UInt64 => Ok(SparkType::Decimal(20, 0)),
@@ -72,7 +73,7 @@ impl SparkType {
         }
     }
 
-    /// Formats the type as Spark's JSON.
+    /// Formats the type in Spark's JSON.
     pub fn json(&self) -> Value {
         match self {
             SparkType::Plain(name) => name.as_str().into(),
@@ -92,7 +93,7 @@ impl SparkType {
         }
     }
 
-    /// Parses the text of Spark's JSON.
+    /// Parses a type from a text in Spark's JSON.
     pub fn parse(text: &str) -> Option<SparkType> {
         let json: Value = serde_json::from_str(text).ok()?;
         SparkType::from_json(&json)
@@ -126,7 +127,7 @@ impl SparkType {
         }
     }
 
-    /// Formats the type as Spark prints it: `struct<id:bigint>`.
+    /// Formats the type as Spark displays it, for example as `struct<id:bigint>`.
     pub fn to_spark_string(&self) -> String {
         match self {
             SparkType::Plain(name) => match name.as_str() {
@@ -155,7 +156,7 @@ fn unsupported(arrow: &DataType, path: &str) -> Error {
     ))
 }
 
-/// Returns the type's name in pyarrow, which the Python source shows.
+/// Returns pyarrow's name of the type, which the Python source displays.
 fn pyarrow_name(arrow: &DataType) -> String {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "s",
