@@ -1,4 +1,5 @@
-//! Recovery from an exhausted file descriptor limit. The limit applies to the process, so this file has only one test.
+//! Recovery from an exhausted file descriptor limit. This file has only one test, because the limit applies to the
+//! whole process.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Hostile peers: every response leads to an error in time, never to a panic, a hang or a huge allocation.
+//! Hostile peers. Every response must lead to an error in time, and never to a panic, a hang or a huge allocation.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 use std::collections::BTreeSet;
@@ -21,14 +21,14 @@ use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Response of a peer to a request.
+/// What a peer does when it receives a request.
 #[derive(Clone)]
 enum Reply {
     /// Sends these bytes and keeps the connection open.
     Bytes(Vec<u8>),
     /// Sends these bytes and closes the connection.
     BytesAndClose(Vec<u8>),
-    /// Sends a frame with a valid length and another correlation ID.
+    /// Sends a frame with a valid length and a wrong correlation id.
     WrongId,
     /// Sends a frame of this length with random contents.
     Noise(usize),
@@ -69,12 +69,12 @@ async fn send_reply(stream: &mut TcpStream, reply: &Reply, id: i32) -> bool {
     stream.write_all(&bytes).await.is_ok() && stay
 }
 
-/// Starts a peer that sends the same reply to every request.
+/// Starts a peer that reacts to every request in the same way.
 async fn peer(reply: Reply) -> String {
     serve(move |_, _, _| reply.clone()).await
 }
 
-/// Starts a peer that responds by API key, version and correlation id.
+/// Starts a peer that reacts to a request according to its API key, version and correlation id.
 async fn serve(reply_of: impl Fn(i16, i16, i32) -> Reply + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -94,7 +94,7 @@ async fn serve(reply_of: impl Fn(i16, i16, i32) -> Reply + Clone + Send + 'stati
     address
 }
 
-/// Returns an ApiVersions response with one API.
+/// Returns an ApiVersions response that contains one API.
 fn api_versions(version: i16, id: i32, api_key: i16, range: (i16, i16)) -> Reply {
     let offered = [(api_key, range), (API_VERSIONS, (0, 4))];
     let api =
@@ -115,7 +115,7 @@ fn options(servers: &str, more: &[(&str, &str)]) -> Options {
     Options::parse(ClientKind::Consumer, all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
 }
 
-/// Requests a topic, and expects the error shortly after the timeout.
+/// Requests a topic and returns the error, which must be raised shortly after the timeout.
 async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
     let cluster = Cluster::new(&options(servers, more)).unwrap();
     let (limit, start) = (Duration::from_millis(1500), Instant::now());
@@ -179,7 +179,7 @@ async fn unresponsive_and_slow_peers_time_out() {
     assert_eq!(error.name(), "KafkaTimeoutError");
     assert_message(&error, &[&unresponsive, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
 
-    // A valid handshake, then no response.
+    // The handshake is valid, but then the peer does not respond.
     let stuck = serve(|api, version, id| match api {
         API_VERSIONS => api_versions(version, id, METADATA, (0, 13)),
         _ => Reply::Nothing,
@@ -213,7 +213,8 @@ async fn error_without_common_version_names_api_and_ranges() {
 
 #[tokio::test]
 async fn old_broker_gets_api_versions_v0() {
-    // Responds in version 0 with UNSUPPORTED_VERSION and, like brokers before 2.4, without keys.
+    // The peer supports only version 0. For other versions it responds with UNSUPPORTED_VERSION and, like brokers
+    // before 2.4, without API keys.
     let old = serve(|api, version, id| match (api, version) {
         (API_VERSIONS, 0) => api_versions(0, id, METADATA, (0, 1)),
         (API_VERSIONS, _) => {
@@ -234,8 +235,8 @@ async fn old_broker_gets_api_versions_v0() {
 
 type Frames = Vec<(i16, Vec<u8>)>;
 
-/// Starts a broker that responds to ApiVersions with these frames (without lengths) by requested version; returns the
-/// requested versions too.
+/// Starts a broker that responds to an ApiVersions request with the frame (without length) for its version. Also
+/// returns the requested versions.
 async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
     let requested: Arc<Mutex<Vec<i16>>> = Arc::default();
     let seen = Arc::clone(&requested);
@@ -253,7 +254,7 @@ async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
     (address.await, requested)
 }
 
-/// Returns an ApiVersions v0 response with UNSUPPORTED_VERSION and these versions.
+/// Returns an ApiVersions v0 response with the error UNSUPPORTED_VERSION and these version ranges of ApiVersions.
 fn unsupported(advertised: &[(i16, i16)]) -> Vec<u8> {
     let api = |(min_version, max_version): &(i16, i16)| ApiVersion {
         api_key: API_VERSIONS,
@@ -274,14 +275,14 @@ fn supported(version: i16) -> Vec<u8> {
 #[tokio::test]
 async fn api_versions_is_retried_in_the_advertised_version() {
     let cases: [(Frames, &[i16]); 5] = [
-        // Kafka 2.4 to 3.8: one key, that of ApiVersions (KIP-511).
+        // Kafka 2.4 to 3.8 responds with one API key, that of ApiVersions (KIP-511).
         (vec![(4, unsupported(&[(0, 3)])), (3, supported(3))], &[4, 3]),
-        // Earlier versions: no key.
+        // Earlier Kafka versions respond without an API key.
         (vec![(4, unsupported(&[])), (0, supported(0))], &[4, 0]),
-        // The advertised version is requested only once.
+        // The advertised version is requested only once, even if it is not supported either.
         (vec![(4, unsupported(&[(0, 3)])), (3, unsupported(&[(0, 3)])), (0, supported(0))], &[4, 3, 0]),
         (vec![(4, unsupported(&[(0, 99)])), (0, supported(0))], &[4, 0]),
-        // librdkafka's mock: a field of a later version follows.
+        // librdkafka's mock broker appends a field of a later version.
         (vec![(4, [unsupported(&[(0, 3)]), vec![0; 4]].concat()), (3, supported(3))], &[4, 3]),
     ];
     for (frames, expected) in cases {
@@ -375,12 +376,12 @@ async fn announced_length_is_not_allocated() {
         eprintln!("skipped: no /proc/self/statm to read the memory from");
         return;
     };
-    // A length of 200 MiB is sent sixteen times, with three bytes of data.
+    // The peer announces a length of 200 MiB on each of sixteen connections, but sends only three bytes.
     let address = peer(Reply::Bytes([&(200i32 << 20).to_be_bytes()[..], &[0, 0, 0]].concat())).await;
     let servers = vec![address; 16].join(",");
     failure(&servers, &[]).await;
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    // Less than one announced length: other tests of this process allocate memory too.
+    // The limit is a single announced length, because other tests in this process allocate memory too.
     assert!(grown < 200 << 20, "{grown} bytes for frames that never arrived");
 }
 
@@ -401,7 +402,8 @@ async fn truncated_and_corrupted_handshakes_are_errors() {
         }
     }
     for job in jobs {
-        // The peer never responds to Metadata correctly, so all must fail; a panic would fail the join.
+        // The peer never responds to Metadata correctly, so all jobs must return an error. A panic would make the join
+        // fail.
         assert!(job.await.unwrap());
     }
 }
@@ -446,7 +448,7 @@ async fn connections_to_thousands_of_closing_brokers_are_limited() {
         cluster.send_any(FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() }, limit);
     assert!(lookup.await.unwrap_err().retriable());
     let requested = requested.lock().unwrap().0;
-    // Ten immediately, then after 0.1 s, 0.2 s, …
+    // Ten requests are sent immediately, the others after 0.1 s, 0.2 s, ….
     assert!((10..40).contains(&requested), "{requested} requests");
     cluster.close().await;
 }

@@ -1,4 +1,5 @@
-//! Memory used by the metadata of a large cluster. The peak applies to the process, so this file has only one test.
+//! Memory that the metadata of a large cluster uses. This file has only one test, because the peak applies to the whole
+//! process.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
@@ -17,7 +18,7 @@ const TOPICS: i32 = 200;
 const PARTITIONS: i32 = 1000;
 const SOON: Duration = Duration::from_secs(120);
 
-/// Encodes a response in version 1 by hand: structs of the whole response would be measured too.
+/// Encodes a Metadata response of version 1 by hand. Structs of the whole response would count towards the peak memory.
 fn metadata(id: i32, port: u16) -> Vec<u8> {
     let mut body = id.to_be_bytes().to_vec();
     let text = |body: &mut Vec<u8>, text: &str| {
@@ -100,11 +101,11 @@ async fn ignored_topics_use_little_memory() {
     assert_eq!(metadata.topics().count(), 1, "topics that were not requested are kept");
     assert_eq!(metadata.topic("topic-7").unwrap().partitions.len(), PARTITIONS as usize);
     let grown = peak() - before;
-    // The response in both the client and the peer, and its structs while it is decoded. Each decoding thread has its own
-    // glibc arena, which keeps freed memory: 80 MB on the author's machine. A Python consumer of a topic with 1,000,000
-    // partitions uses 320 MB over five responses.
+    // The memory contains the response twice, in the client and in the peer, and its structs during decoding. Each
+    // decoding thread has its own glibc arena, which keeps freed memory: 80 MB on the author's machine. A Python
+    // consumer of a topic with 1,000,000 partitions uses 320 MB over five responses.
     assert!(grown < 16 * frame, "{grown} MB for a response of {frame} MB");
-    // Timers are not delayed while a response is decoded; on a busy machine single timers may be late.
+    // Timers are not delayed while a response is decoded. On a busy machine a single timer may be late.
     let body = response.slice(4..);
     let begun = Instant::now();
     frame::decode_answer::<MetadataRequest>(1, body).unwrap();

@@ -1,4 +1,4 @@
-//! Group operations of Admin, against the embedded broker and its faults.
+//! Operations of Admin on groups, against the embedded broker and its faults.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use samsarrow_wire::messages::ApiKey;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Starts three nodes, with groups `g0` to `g5` that have one offset each.
+/// Starts three nodes, with the groups `g0` to `g5`. Each group has committed one offset.
 async fn start(more: &[(&str, &str)]) -> (Broker, Admin, Vec<String>) {
     let topics = vec![("t".to_owned(), 2)];
     let options = BrokerOptions { brokers: 3, topics, auto_create_topics: false, ..Default::default() };
@@ -54,7 +54,8 @@ async fn list_groups_includes_all_brokers() {
     }
     let one = admin.list_groups(&GroupFilter::default(), SOON).await.unwrap().remove(0);
     assert_eq!((one.protocol_type.as_str(), one.state.as_deref()), ("", Some("Empty")));
-    // A list without the groups of one broker would be misleading.
+    // If a broker does not respond, the call fails, because a list without the groups of this broker would be
+    // misleading.
     broker.fail_next(ApiKey::ListGroups, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
     let text = admin.list_groups(&GroupFilter::default(), Duration::from_secs(1)).await.unwrap_err().to_string();
     assert!(text.contains("ListGroups of broker") && text.contains("COORDINATOR_LOAD_IN_PROGRESS"), "{text}");

@@ -1,4 +1,4 @@
-//! Group offsets through Admin, against the embedded broker and its faults.
+//! Operations of Admin on the offsets of groups, against the embedded broker and its faults.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn final_errors_concern_the_group_or_the_request() {
     broker.fail_next(ApiKey::OffsetCommit, Fault::Error(code), 1);
     let done = admin.commit_offsets("g", &[(tp(0), at(1)), (tp(1), at(1))], &none, SOON).await.unwrap();
     assert!(done.iter().all(|(_, outcome)| outcome.as_ref().unwrap_err().code() == Some(code.code())), "{done:?}");
-    // A coordinator that keeps loading leads to a timeout with this cause.
+    // If the coordinator keeps loading, the call times out, and the error contains this cause.
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
     let asked = [("g".to_owned(), None)];
     let found = admin.fetch_offsets(&asked, &FetchSettings::default(), Duration::from_secs(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Users, ACLs and tokens through Admin, against scripted brokers.
+//! Operations of Admin on users, ACLs and tokens, against scripted brokers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Request received by a broker.
+/// Request that a broker received.
 struct ReceivedRequest {
     node: i32,
     version: i16,
@@ -51,7 +51,8 @@ impl ReceivedRequest {
 
 type Script = Arc<dyn Fn(&ReceivedRequest) -> Bytes + Send + Sync>;
 
-/// Brokers 0 and 1, which support `versions` of `api` and respond as scripted; `controller` returns the controller.
+/// Brokers 0 and 1, which support `versions` of `api` and send scripted responses. `controller` is the id of the
+/// controller that they report.
 struct Fake {
     servers: String,
     controller: Arc<Mutex<i32>>,
@@ -179,7 +180,7 @@ fn password(user: &str) -> UserAlteration {
 async fn alter_users_follows_the_controller() {
     let (fake, admin) = Fake::start(ApiKey::AlterUserScramCredentials, (0, 0), |received| {
         let request: AlterUserScramCredentialsRequest = received.read();
-        // The last user is missing in the response.
+        // The response does not contain the last user.
         let names = request.upsertions.iter().map(|u| &u.name).chain(request.deletions.iter().map(|d| &d.name));
         let named: Vec<&String> = names.clone().collect();
         assert!(named.iter().all(|name| named.iter().filter(|other| *other == name).count() == 1), "{named:?}");
@@ -210,7 +211,7 @@ async fn alter_users_follows_the_controller() {
     });
     let changes = vec![password("a"), deletion("b"), deletion("a"), deletion("missing")];
     let done = admin.alter_users(changes, SOON).await.unwrap();
-    // The second change of user a is sent after the first.
+    // The second change of user a is sent after the first change.
     assert_eq!(done.iter().map(|(user, _)| user.as_str()).collect::<Vec<_>>(), ["a", "b", "missing"]);
     assert_eq!(done[0].1, Ok(()));
     assert_eq!(
@@ -301,7 +302,7 @@ async fn acl_results_keep_the_order() {
         done[2].1.as_ref().unwrap_err().to_string().contains("the response to CreateAcls leaves out ALLOW User:alice")
     );
     assert_eq!(fake.receivers().len(), 1);
-    // An indefinite ACL is not sent.
+    // An ACL with an indefinite field is not sent.
     for vague in [
         AclBinding { resource_type: ResourceType::Any, ..acl("a") },
         AclBinding { pattern_type: PatternType::Match, ..acl("a") },

@@ -1,4 +1,4 @@
-//! Assignors on the cases of Apache Kafka's own tests, and invariants of any group.
+//! Tests of the assignors with the cases of Apache Kafka's own tests, and of invariants for arbitrary groups.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
 
@@ -43,14 +43,14 @@ fn member(described: &Value) -> Subscription {
     }
 }
 
-/// Case of the file: a group, and the assignment of Kafka's assignor.
+/// Case in the file: a group, and the assignment that Kafka's assignor computes.
 struct Case {
     id: String,
     assignor: String,
     topics: Topics,
     members: Members,
     expected: BTreeMap<String, BTreeSet<TopicPartition>>,
-    /// Previous owner of each partition, as counted by the comparison.
+    /// Previous owners of each partition, by which the comparison counts moved partitions.
     previous_owners: BTreeMap<TopicPartition, BTreeSet<String>>,
 }
 
@@ -94,7 +94,7 @@ impl Case {
         assignment.iter().map(|(id, partitions)| partitions.iter().filter(|p| kept(id, p)).count()).sum()
     }
 
-    /// Returns true if the assignment is the expected one or equivalent: valid, equally balanced and equally sticky.
+    /// Checks that the assignment is the expected one or equivalent to it: valid, equally balanced and equally sticky.
     fn judge(&self, assignment: &Assignment) -> Result<&'static str, String> {
         assert!(assignment.keys().eq(self.members.keys()), "{}: every member is there", self.id);
         let assignment: BTreeMap<String, BTreeSet<TopicPartition>> =
@@ -120,7 +120,8 @@ impl Case {
     }
 }
 
-/// Returns subscribed partitions without an owner; panics if a partition has two owners, or one that is not subscribed.
+/// Returns the subscribed partitions without an owner. Panics if a partition has two owners, or an owner that is not
+/// subscribed to its topic.
 fn unassigned(
     topics: &Topics,
     members: &Members,
@@ -156,7 +157,7 @@ fn assignments_match_kafkas_own_test_cases() {
     let (mut passed, mut failures) = (0, Vec::new());
     for line in lines.lines() {
         let case = Case::new(&serde_json::from_str(line).unwrap());
-        // As in the leader: subscriptions are encoded and decoded.
+        // Subscriptions are encoded and decoded, as on the way to the leader.
         let sent = |member: &Subscription| {
             let decoded = Subscription::decode(member.encode()).unwrap();
             Subscription { instance_id: member.instance_id.clone(), ..decoded }
@@ -176,7 +177,7 @@ fn assignments_match_kafkas_own_test_cases() {
     assert!(passed >= 434, "only {passed} cases");
 }
 
-/// Generates any subscription, with owned partitions that may be stale or wrong.
+/// Generates an arbitrary subscription, whose owned partitions may be stale or wrong.
 fn any_member(topics: usize) -> impl Strategy<Value = Subscription> {
     let partition =
         (0..topics + 1, -1..8i32).prop_map(|(topic, partition)| TopicPartition::new(name(topic), partition));
@@ -229,7 +230,7 @@ fn assigned(assignor: &str, topics: &Topics, members: &Members) -> BTreeMap<Stri
     assignment.into_iter().map(|(id, list)| (id, list.into_iter().collect())).collect()
 }
 
-/// Returns the members as they rejoin with their assignment.
+/// Returns the members as they rejoin the group with their current assignment.
 fn rejoined(members: &Members, assignment: &BTreeMap<String, BTreeSet<TopicPartition>>, generation: i32) -> Members {
     let again = |(id, member): (&String, &Subscription)| {
         let owned: Vec<TopicPartition> = assignment.get(id).into_iter().flatten().cloned().collect();
@@ -239,7 +240,7 @@ fn rejoined(members: &Members, assignment: &BTreeMap<String, BTreeSet<TopicParti
     members.iter().map(again).collect()
 }
 
-/// Returns the largest and the smallest number of partitions.
+/// Returns the largest and the smallest number of partitions of a member.
 fn spread(assignment: &BTreeMap<String, BTreeSet<TopicPartition>>) -> (usize, usize) {
     let sizes = || assignment.values().map(BTreeSet::len);
     (sizes().max().unwrap_or(0), sizes().min().unwrap_or(0))
@@ -262,7 +263,7 @@ proptest! {
             let (max, min) = spread(&assigned(assignor, &topics, &members));
             prop_assert!(max - min <= 1, "{assignor}: {min} to {max}");
         }
-        // Range assigns each topic separately.
+        // The range assignor assigns each topic separately.
         let assignment = assigned("range", &topics, &members);
         for topic in topics.keys() {
             let of_topic = |all: &BTreeSet<TopicPartition>| all.iter().filter(|p| *p.topic == **topic).cloned().collect();
@@ -295,7 +296,8 @@ proptest! {
         prop_assert_eq!(&assigned("sticky", &topics, &rejoined(&members, &assignment, 5)), &assignment);
     }
 
-    /// With racks, a rebalance may improve locality, but reaches a fixed point.
+    /// If members have racks, a further rebalance may move partitions to improve locality. But repeated rebalances must
+    /// reach a fixed point.
     #[test]
     fn repeated_rebalances_reach_a_fixed_point((topics, members) in prop_oneof![any_group(false), any_group(true)]) {
         for assignor in ["sticky", "cooperative-sticky"] {
@@ -312,7 +314,7 @@ proptest! {
         }
     }
 
-    /// A partition is never assigned while another member claims it; no other partition is withheld.
+    /// A partition is never assigned while another member claims to own it. No other partition is left unassigned.
     #[test]
     fn cooperative_assignment_never_has_two_owners((topics, members) in any_group(false)) {
         let assignment = assigned("cooperative-sticky", &topics, &members);
@@ -327,8 +329,8 @@ proptest! {
         }
     }
 
-    /// With equal subscriptions and without racks, a leaving member does not move the partitions of others, and a
-    /// joining one takes only its share.
+    /// With equal subscriptions and without racks, partitions of the remaining members do not move when a member
+    /// leaves. A joining member takes only its share.
     #[test]
     fn sticky_assignment_moves_the_minimum((topics, mut members) in any_group(true)) {
         members.values_mut().for_each(|member| member.rack = None);
@@ -349,8 +351,8 @@ proptest! {
     }
 }
 
-/// Large groups that start and rejoin, with equal and different subscriptions, with and without racks: each must take
-/// seconds at most. The times are printed, not asserted.
+/// Large groups that start and rejoin, with equal and different subscriptions, with and without racks. Each assignment
+/// must take a few seconds at most. The times are printed, not asserted.
 #[test]
 fn large_groups() {
     let racks = |partition: usize| vec![format!("rack-{}", partition % 3), format!("rack-{}", (partition + 1) % 3)];
@@ -378,7 +380,7 @@ fn large_groups() {
             times.push(started.elapsed());
             assert!(unassigned(&topics, &fewer, &assignment).is_empty() || assignor == "cooperative-sticky");
             if !in_racks {
-                // One member owned all partitions.
+                // One member owned all partitions before.
                 let all = assignment.values().flatten().cloned().collect();
                 let alone = rejoined(&members, &BTreeMap::from([("member-0001".to_owned(), all)]), 5);
                 let started = Instant::now();

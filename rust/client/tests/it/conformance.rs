@@ -1,5 +1,5 @@
-//! Records of other clients' test suites and encoders, stored verbatim by the embedded broker and fetched in pieces of
-//! every size: the rows must be equal.
+//! Records from other clients' test suites and encoders. The embedded broker stores them verbatim, and they are fetched
+//! in responses of many sizes. The rows must be the same for every size.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 
@@ -29,22 +29,23 @@ use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 use serde_json::{Value, json};
 
-/// Case with the rows that a consumer must return.
+/// Test case with the rows that a consumer must return.
 struct Case {
     name: String,
     data: Bytes,
-    /// Control records are not returned.
+    /// Expected rows, without control records, because consumers do not return them.
     rows: Vec<Value>,
     rejected: bool,
     either_way: bool,
-    /// False if no broker's log could contain the case: see [`is_no_log`].
+    /// False if the log of a broker cannot contain these batches: see [`is_no_log`].
     is_log: bool,
 }
 
-/// Returns true if offsets decrease, or are not visible in a wrapper of offset 0.
+/// Returns true if offsets decrease, or if the outer message of a compressed message set has the offset 0, so that the
+/// inner offsets are not visible.
 ///
-/// Producers send such batches, but no broker stores them, and the rows depend on the start of a fetch. They must be
-/// returned completely or not at all.
+/// Producers send such batches, but no broker stores them, and a fetch returns different rows depending on its start
+/// offset. The rows must be returned completely or not at all.
 fn is_no_log(case: &Value, rows: &[Value]) -> bool {
     let offset = |row: &Value| row["offset"].as_i64().unwrap();
     let back = rows.windows(2).any(|pair| offset(&pair[0]) >= offset(&pair[1]));
@@ -55,7 +56,7 @@ fn is_no_log(case: &Value, rows: &[Value]) -> bool {
 fn load() -> Option<Vec<Case>> {
     let case = |case: Value| {
         let mut rows = expected(&case);
-        // A producer may leave offsets negative (rec-0068), but then they cannot be fetched.
+        // A producer may send negative offsets (rec-0068), but records cannot be fetched from them.
         rows.retain(|row| row.get("control_type").is_none() && row["offset"].as_i64() >= Some(0));
         Case {
             name: case["id"].as_str().unwrap().to_owned(),
@@ -91,7 +92,7 @@ impl Fetcher {
         Fetcher { stream, topic: topic.into() }
     }
 
-    /// Returns the high watermark and the records.
+    /// Returns the high watermark and the fetched records.
     fn fetch(&mut self, version: i16, offset: i64, size: usize) -> (i64, Bytes) {
         let partition_max_bytes = i32::try_from(size).unwrap();
         let part = FetchPartition { fetch_offset: offset, partition_max_bytes, ..FetchPartition::default() };
@@ -109,7 +110,8 @@ impl Fetcher {
         (partition.high_watermark, partition.records.unwrap())
     }
 
-    /// Returns all rows, with fetches of this size; doubled if not one batch fits, as clients did before KIP-74.
+    /// Returns all rows, with fetches of this size. The size is doubled if not even one batch fits, as in clients
+    /// before KIP-74.
     fn rows(&mut self, version: i16, size: usize, layout: Layout) -> Result<Vec<Value>, String> {
         let options = DecodeOptions { layout, include_headers: true, ..DecodeOptions::default() };
         let mut decoder = Decoder::new(options);
@@ -123,7 +125,8 @@ impl Fetcher {
             if appended.next_offset > position {
                 (position, fetch_size) = (appended.next_offset, size);
             } else if is_short || version >= 3 {
-                // The rest of the log is smaller than a batch: since version 3 the first batch is never truncated.
+                // The rest of the log is smaller than one batch, because since version 3 the first batch is never
+                // truncated.
                 return Ok(rows_read);
             } else {
                 fetch_size *= 2;
@@ -145,8 +148,8 @@ fn check(case: &Case, result: Result<Vec<Value>, String>) -> Result<(), String> 
     }
 }
 
-/// Returns sizes up to a few hundred bytes (every third, of a long case every thirtieth; the next case uses others) and
-/// those around the ends of batches. SAMSARROW_EVERY_SIZE=1 triples them.
+/// Returns fetch sizes: every third size up to a few hundred bytes (every thirtieth for a long case, and other sizes
+/// for each case), and the sizes around the ends of batches. With SAMSARROW_EVERY_SIZE=1 there are three times as many.
 fn sizes(number: usize, case: &Case) -> Vec<usize> {
     let len = case.data.len();
     let mut sizes = vec![len.max(1), len + 1, 1 << 20];
@@ -176,7 +179,8 @@ async fn fetch_size_does_not_change_the_rows() {
             let mut fetcher = Fetcher::new(&broker, &case.name);
             for (turn, size) in sizes(number, case).into_iter().enumerate() {
                 let layout = if turn % 2 == 0 { Layout::Binary } else { Layout::View };
-                // Truncated to the byte; and to whole batches, for which fewer sizes differ.
+                // Versions below 3 truncate responses to the byte. Later versions return whole batches, so that fewer
+                // sizes make a difference.
                 let versions = [Some(turn % 3), (turn % 3 == 0).then_some(3 + turn % 10)];
                 for version in versions.into_iter().flatten() {
                     fetches += 1;
@@ -202,7 +206,7 @@ fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
     Consumer::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap()
 }
 
-/// Groups the rows of a batch by topic.
+/// Groups the rows of a batch by their topic.
 fn by_topic(batch: &RecordBatch, rows_read: &mut BTreeMap<String, Vec<Value>>) {
     let topics = batch.column_by_name("topic").unwrap().as_dictionary::<Int32Type>();
     let names = topics.values().as_string::<i32>();

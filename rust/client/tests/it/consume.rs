@@ -1,4 +1,4 @@
-//! Consumer against the embedded broker: no record is lost or duplicated, whatever fails.
+//! Tests of a consumer against the embedded broker. No record may be lost or duplicated, whatever fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,7 +97,8 @@ async fn lag_comes_from_fetch_responses() {
     consumer.assign(&all(2)).unwrap();
     let received = read(&consumer, 30).await;
     broker.fail(ApiKey::ListOffsets, None, &Fault::DropBefore, None);
-    // A reported lag is valid for a second, which may have passed on a busy machine: the next response updates it.
+    // A reported lag is valid for a second, which may have passed on a busy machine. Then the next response updates the
+    // lag.
     let lag = async || {
         let until = tokio::time::Instant::now() + SOON;
         loop {
@@ -136,7 +137,7 @@ async fn brokers_without_long_poll_are_requested_per_poll() {
         let before = fetches();
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(fetches() - before <= 2, "{no_wait:?}: {} without a poll", fetches() - before);
-        // Polls without a timeout return rows too.
+        // Polls without a timeout also return rows.
         produce(&broker, 2, 20, 1).await;
         let mut received = 0;
         let deadline = tokio::time::Instant::now() + SOON;
@@ -145,7 +146,7 @@ async fn brokers_without_long_poll_are_requested_per_poll() {
             assert!(tokio::time::Instant::now() < deadline, "{no_wait:?}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // So does a poll with a timeout, with at most one request per millisecond.
+        // A poll with a timeout also returns rows, and sends at most one request per millisecond.
         let before = fetches();
         let produced = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -196,7 +197,7 @@ async fn out_of_range_offsets_follow_the_reset_policy() {
     let without_policy = consumer(&broker, &[("auto.offset.reset", "none")]);
     without_policy.assign(&[tp(0)]).unwrap();
     without_policy.seek(&tp(0), 99).unwrap();
-    // The error is raised again until a seek.
+    // Each poll raises the error again until a seek.
     for _ in 0..2 {
         let error = without_policy.poll(SOON).await.unwrap_err();
         let text = error.to_string();
@@ -266,7 +267,7 @@ async fn cancelled_polls_lose_no_rows() {
     let reader = async {
         let mut received = Vec::new();
         while received.len() < 200 {
-            // Cancelled repeatedly while it waits.
+            // The poll is cancelled repeatedly while it waits.
             if let Ok(batch) = tokio::time::timeout(Duration::from_millis(3), consumer.poll(SOON)).await {
                 received.extend(rows(&batch.unwrap()));
             }
@@ -313,7 +314,7 @@ async fn poll_waits_for_unresponsive_brokers() {
     let error = unreachable.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
 
-    // Each of these requests in turn gets no response within the caller's timeout.
+    // Requests of one API after the other get no response within the caller's timeout.
     for api in [ApiKey::Metadata, ApiKey::FindCoordinator, ApiKey::OffsetFetch, ApiKey::ListOffsets, ApiKey::Fetch] {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
@@ -348,11 +349,11 @@ async fn brokers_without_records_do_not_reserve_memory() {
     let small = [("queued.max.bytes", "6000"), ("max.partition.fetch.bytes", "6000"), ("fetch.max.wait.ms", "5000")];
     let consumer = consumer(&broker, &small);
     consumer.assign(&all(3)).unwrap();
-    // All three brokers have a pending request, or one of them has all the memory.
+    // Either all three brokers have a pending request, or one broker's request has reserved all the memory.
     assert_eq!(consumer.poll(Duration::from_millis(500)).await.unwrap().num_rows(), 0);
     produce(&broker, 3, 0, 1).await;
     let mut received = Vec::new();
-    // Responses arrive immediately: none waits for the long poll of another broker.
+    // Responses arrive immediately, because none of them waits for the long poll of another broker.
     while received.len() < 3 {
         let batch = consumer.poll(Duration::from_secs(3)).await.unwrap();
         assert!(batch.num_rows() > 0, "only {received:?} within 3 s");

@@ -1,5 +1,5 @@
-//! Fetching continues or fails with a clear error when sessions end (KIP-227), logs are truncated (KIP-320), leaders
-//! move and replicas fail (KIP-392).
+//! Tests that fetching continues or fails with a clear error when sessions end (KIP-227), logs are truncated (KIP-320),
+//! leaders move or replicas fail (KIP-392).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,21 +19,21 @@ async fn with_sessions(partitions: i32) -> Broker {
     Broker::start(BrokerOptions { topics, fetch_sessions: 10, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// Records the node, session id and session epoch of every Fetch of version 15 or later.
+/// Records the node, the session id and the session epoch of each Fetch request of version 15 or later.
 fn record_fetches(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
     let fetches = Arc::new(Mutex::new(Vec::new()));
     let recorded = Arc::clone(&fetches);
     broker.on_request(ApiKey::Fetch, move |request| {
         assert!(request.api_version >= 15);
         let number = |at: usize| i32::from_be_bytes(request.body[at..at + 4].try_into().unwrap());
-        // Preceded by maximum wait, minimum and maximum bytes, and isolation level.
+        // The session id is preceded by the maximum wait, the minimum and maximum bytes, and the isolation level.
         recorded.lock().unwrap().push((request.node, number(13), number(17)));
         None
     });
     fetches
 }
 
-/// Counts the requests of a new session.
+/// Counts the requests that start a new session.
 fn new_sessions(fetches: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
     fetches.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
 }
@@ -58,7 +58,8 @@ async fn lost_or_rejected_fetch_session_is_recreated() {
                 Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
             }
             produce(&broker, 5, 100 * round, 100).await;
-            // Prefetching continues without polls. The next loss follows once this one was detected.
+            // Prefetching continues without polls. The next session is lost only after the client has detected this
+            // loss.
             let noticed = async {
                 while new_sessions(&fetches) <= round {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -79,12 +80,12 @@ async fn emulating(kafka: Option<Release>) -> Broker {
     Broker::start(BrokerOptions { topics, kafka, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// Counts the comparisons of positions with the log.
+/// Counts the requests that compare positions with the log.
 fn validations(broker: &Broker) -> usize {
     broker.requests().get(&ApiKey::OffsetForLeaderEpoch).map_or(0, |count| *count as usize)
 }
 
-/// A log that ends at 60 although 100 records were read, followed by ten others.
+/// Creates a log that is truncated to offset 60 after 100 records were read. Returns the consumer that has read them.
 async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer::Consumer {
     produce(broker, 1, 0, 60).await;
     produce(broker, 1, 60, 40).await;
@@ -104,7 +105,7 @@ async fn position_is_reset_to_the_truncation_offset() {
     for (kafka, (policy, new)) in kafkas.into_iter().flat_map(|kafka| ways.map(|way| (kafka, way))) {
         let broker = emulating(kafka).await;
         let consumer = truncated(&broker, policy).await;
-        // With 70 more records the old position is in the log again, with other records.
+        // If 70 records follow, the old position is in the log again, but other records precede it.
         produce(&broker, 1, 60, new).await;
         let end = 60 + new as i64;
         assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}, {kafka:?}");
@@ -126,7 +127,7 @@ async fn positions_are_validated_once_per_election_for_old_fetch_versions() {
         let leader = broker.leader("t", 0).unwrap();
         for election in 1..=3 {
             broker.move_leader("t", 0, leader).unwrap();
-            // No row is lost, and several rounds return nothing new.
+            // No row is lost, and several further fetches return no rows.
             let fetches = broker.requests()[&ApiKey::Fetch];
             let until = Instant::now() + SOON;
             let known = || validations(&broker) >= election.min(elections) || Instant::now() > until;
@@ -166,7 +167,7 @@ async fn truncated_log_is_an_error_without_a_reset_policy() {
 async fn assert_error_without_a_reset_policy(broker: Broker) {
     let consumer = truncated(&broker, "none").await;
     produce(&broker, 1, 60, 10).await;
-    // The error is raised again until a seek.
+    // Each poll raises the error again until a seek.
     for _ in 0..2 {
         let error = consumer.poll(SOON).await.unwrap_err();
         let text = error.to_string();
@@ -187,7 +188,7 @@ async fn epoch_ending_after_the_position_loses_no_rows() {
     produce(&broker, 1, 60, 40).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
     consumer.assign(&[tp(0)]).unwrap();
-    // No record was written in epoch 2: the previous epoch ends at 60.
+    // No record was written in epoch 2, and the previous epoch ends at offset 60.
     consumer.seek_after(&tp(0), 30, Some(2)).unwrap();
     assert_eq!(by_partition(&read(&consumer, 70).await), BTreeMap::from([(0, (30..100).collect())]));
     consumer.close(SOON).await;
@@ -226,7 +227,7 @@ async fn preferred_replica_is_used_until_it_fails() {
     consumer.assign(&[tp(0)]).unwrap();
     let mut received = read(&consumer, 100).await;
     let nodes = answered_by(0);
-    // The leader is requested once, and returns the preferred replica.
+    // The leader receives one request, and its response names the preferred replica.
     assert!(nodes[0] == leader && nodes.len() > 1 && nodes[1..].iter().all(|node| *node == other), "{nodes:?}");
 
     broker.stop_node(other).await.unwrap();
@@ -235,14 +236,15 @@ async fn preferred_replica_is_used_until_it_fails() {
     received.extend(read(&consumer, 100).await);
     assert!(answered_by(before).contains(&leader));
 
-    // After its return, the next response names it again; an error of the replica also redirects to the leader.
+    // After the replica has returned, the leader's next response names it again. An error of the replica also redirects
+    // the client to the leader.
     broker.start_node(other).await.unwrap();
     broker.fail(ApiKey::Fetch, Some(other), &Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), Some(2));
     produce(&broker, 1, 200, 100).await;
     received.extend(read(&consumer, 100).await);
     assert_eq!(by_partition(&received), complete(1, 0, 300));
 
-    // Without a rack no preferred replica is returned.
+    // To a client without a rack, the leader names no preferred replica.
     let before = fetches.lock().unwrap().len();
     consumer.close(SOON).await;
     let plain = crate::consume_common::consumer(&broker, &[]);
@@ -277,19 +279,19 @@ async fn deleted_topic_backs_off_and_raises_while_others_are_read() {
     for round in 0..10 {
         produce(&broker, 1, round * 10, 10).await;
         received.extend(read(&consumer, 10).await);
-        // The producers' requests are counted too.
+        // `metadata_requests` also counts the requests of the producers.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(by_partition(&received), complete(1, 0, 100));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (requests, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
     assert!(requests <= 10 * 2 + 15 * seconds, "{requests} requests in {seconds} s");
-    // One error for both partitions, at their timeout.
+    // When the timeout expires, a single error is raised for both partitions.
     let error = consumer.poll(3 * SOON).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
     assert!(error.to_string().contains("gone-0, gone-1"), "{error}");
     assert_eq!(consumer.poll(Duration::from_millis(300)).await.unwrap().num_rows(), 0);
-    // The topic may be created again.
+    // The topic may be created again, and is then read.
     broker.create_topic("gone", 2).unwrap();
     produce(&broker, 1, 100, 10).await;
     assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 100, 110));
@@ -346,7 +348,7 @@ async fn missing_partition_is_raised_with_growing_delays() {
             errors += 1;
         }
     }
-    // After 0.1 s, 0.2 s, …, and 0.2 s for each attempt.
+    // Errors follow after 0.1 s, 0.2 s, …, and each attempt takes 0.2 s in addition.
     assert!((2..12).contains(&errors), "{errors} errors");
     let requests = broker.requests().get(&ApiKey::OffsetFetch).copied().unwrap_or(0);
     assert!(requests < 15, "{requests} requests");

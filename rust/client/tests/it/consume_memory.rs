@@ -1,5 +1,5 @@
-//! Prefetching stays within its memory limit and wastes no data: compressed records, paused partitions, many
-//! partitions.
+//! Tests that prefetching stays within its memory limit and wastes no data, with compressed records, paused partitions
+//! or many partitions.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use samsarrow_client::consumer::Consumer;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_wire::messages::ApiKey;
 
-/// Writes `count` records of 1,000 equal bytes to each partition, in compressed batches of about 60.
+/// Writes `count` records of 1,000 equal bytes to each partition, in compressed batches of about 60 records.
 async fn compressed(broker: &Broker, partitions: i32, count: usize) {
     let more = [("compression.type", "zstd"), ("batch.size", "60000"), ("linger.ms", "50")];
     let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &more)).unwrap();
@@ -31,7 +31,7 @@ async fn compressed(broker: &Broker, partitions: i32, count: usize) {
     producer.close(SOON).await.unwrap();
 }
 
-/// Returns `count` offsets per partition.
+/// Reads `count` rows and returns their offsets per partition.
 async fn offsets(consumer: &Consumer, count: usize) -> BTreeMap<i32, Vec<i64>> {
     let mut received: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
     let mut rows = 0;
@@ -49,7 +49,8 @@ async fn offsets(consumer: &Consumer, count: usize) -> BTreeMap<i32, Vec<i64>> {
 async fn compressed_records_keep_their_order_with_little_memory() {
     let broker = broker(2, 4).await;
     compressed(&broker, 4, 2000).await;
-    // Memory for two batches of one partition, for about one decompressed batch, and for everything.
+    // The memory is enough for two batches of one partition, then for about one decompressed batch, then for
+    // everything.
     for (memory, records) in [("100000", "500"), ("300000", "100000"), ("64000000", "100000")] {
         let consumer = consumer(&broker, &[("queued.max.bytes", memory), ("max.poll.records", records)]);
         consumer.assign(&all(4)).unwrap();
@@ -111,7 +112,7 @@ async fn assignment_of_many_partitions_is_fast() {
     let broker = Broker::start(BrokerOptions { topics, ..BrokerOptions::default() }).await.unwrap();
     let consumer = consumer(&broker, &[]);
     let many = all(MANY);
-    // A linear search per partition would take minutes.
+    // A linear search for each partition would take minutes.
     let start = Instant::now();
     (0..10).for_each(|_| consumer.assign(&many).unwrap());
     consumer.pause(&many).unwrap();

@@ -1,5 +1,5 @@
-//! Cluster handle against the embedded broker: concurrent callers, moved leaders, stopped nodes, idle connections,
-//! close.
+//! Tests of the cluster handle against the embedded broker: concurrent callers, moved leaders, stopped nodes, idle
+//! connections, closing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,8 +51,8 @@ async fn concurrent_callers_get_their_own_responses() {
         let cluster = cluster.clone();
         async move {
             for round in 0..1000 {
-                // Two types of responses: one delivered to the wrong caller could not be decoded, or would name another
-                // group.
+                // Responses have two types, so that a response delivered to the wrong caller cannot be decoded or names
+                // another group.
                 if (i + round) % 2 == 0 {
                     let group = format!("g{i}-{round}");
                     let build = |version| {
@@ -138,7 +138,7 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
         .unwrap();
     let now = lasting.metadata().leader("t", 0).unwrap();
     assert!(now.epoch > before.epoch);
-    // An older hint changes nothing.
+    // A hint with an older leader epoch changes nothing.
     lasting.update_leaders(&[(TopicPartition::new("t", 0), before)], &[]);
     assert_eq!(lasting.metadata().leader("t", 0), Some(now));
     lasting.update_leaders(&[(TopicPartition::new("t", 0), Leader { node: before.node, epoch: now.epoch + 1 })], &[]);
@@ -172,7 +172,7 @@ async fn broken_connection_fails_pending_requests_and_is_replaced() {
     cluster.topics(&["t"], SOON).await.unwrap();
     let node = *cluster.metadata().brokers.keys().next().unwrap();
     for fault in [Fault::DropBefore, Fault::DropAfter] {
-        // The first request waits at the broker, so that the later ones are in flight when the connection breaks.
+        // The first request waits at the broker, so that the later requests are in flight when the connection breaks.
         broker.fail_next(ApiKey::OffsetFetch, fault, 1);
         broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(1)), 1);
         let first = cluster.dispatch(node, SOON, |_| Ok(FindCoordinatorRequest::default())).await.unwrap();
@@ -189,7 +189,7 @@ async fn broken_connection_fails_pending_requests_and_is_replaced() {
         }
         cluster.send(node, ApiVersionsRequest::default(), SOON).await.unwrap();
     }
-    // An invalid body fails only its own caller: the frames are still in sync.
+    // A response with an invalid body fails only its own caller, because the frames are still in sync.
     broker.fail_next(ApiKey::FindCoordinator, Fault::Garbage, 1);
     let garbled = cluster.send(node, FindCoordinatorRequest::default(), SOON).await;
     assert!(matches!(garbled, Err(Error::Protocol { .. })), "{garbled:?}");
@@ -231,7 +231,7 @@ async fn only_idle_connections_are_closed() {
 
 #[tokio::test]
 async fn close_fails_pending_requests_immediately() {
-    // The listener never accepts: the handshake waits for a response.
+    // The listener never accepts, so the handshake waits for a response.
     let unresponsive = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let cluster = cluster(&unresponsive.local_addr().unwrap().to_string(), &[]);
     let waiting = tokio::spawn({

@@ -1,4 +1,4 @@
-//! Logins at brokers that reject them, require reauthentication, or require no login.
+//! Tests of logins at brokers that reject them, require reauthentication or require no login.
 
 #![allow(clippy::type_complexity, reason = "a table of cases")]
 
@@ -66,7 +66,7 @@ fn record(number: usize) -> ProducerRecord {
     ProducerRecord::new("t", number.to_string()).with_partition(i32::try_from(number % 3).unwrap())
 }
 
-/// Returns the first error of polls.
+/// Polls until a poll fails, and returns its error.
 async fn poll_error(consumer: &Consumer) -> Error {
     let until = Instant::now() + SOON;
     while Instant::now() < until {
@@ -120,7 +120,7 @@ async fn wrong_password_fails_fast_and_backs_off() {
         assert!(errors >= 1, "later polls report it too");
         let failed = usize::try_from(broker.logins().failed - before).unwrap();
         let seconds = since.elapsed().as_secs_f64();
-        // After delays of 1, 2, 4, … seconds, each up to a fifth shorter.
+        // Logins follow after delays of 1, 2, 4, … seconds, each of which may be shorter by up to a fifth.
         let max_failed = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
         assert!((1..=max_failed).contains(&failed), "{failed} logins for {errors} errors in {seconds} s");
         let closing = Instant::now();
@@ -155,7 +155,7 @@ async fn client_recovers_once_the_password_is_corrected() {
     let consumer = consumer(&broker, &with("", ""));
     consumer.assign(&all(3)).unwrap();
     let text = poll_error(&consumer).await.to_string();
-    // Control characters are escaped, secrets and tokens are redacted.
+    // Control characters are escaped, and secrets and tokens are redacted.
     assert!(text.contains("Invalid \\u{1b}[31m[hidden]\\n [hidden]"), "{text}");
     let producer = producer(&broker, &with("", ""));
     assert!(producer.send(record(0)).await.is_err());
@@ -184,7 +184,7 @@ async fn client_recovers_once_the_password_is_corrected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_renewed_in_place_under_load() {
-    // A renewal has at least a twentieth of the session lifetime.
+    // The time for a renewal is at least a twentieth of the session lifetime.
     let lifetime = Duration::from_secs(8);
     let broker = start(3, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
     let consumer = consumer(&broker, &[with("", ""), vec![("group.id", "g")]].concat());
@@ -202,7 +202,7 @@ async fn sessions_are_renewed_in_place_under_load() {
         if !received.is_empty() && begun.elapsed() > lifetime {
             connected.get_or_insert_with(|| broker.logins().succeeded);
         }
-        // A moderate load, below the capacity of the machine.
+        // The load is moderate, so that it stays below the capacity of the machine.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     producer.flush(Some(SOON)).await.unwrap();
@@ -215,7 +215,7 @@ async fn sessions_are_renewed_in_place_under_load() {
     assert_eq!((received.len(), values.len()), (sent, sent), "each once");
     assert_eq!((logins.failed, logins.expired), (0, 0), "{logins:?}");
     assert_eq!(Some(logins.succeeded), connected, "no client reconnects");
-    // Three connections of each client have requests in flight at all times.
+    // Each client has three connections, which have requests in flight at all times.
     assert!(logins.repeated >= 10, "{logins:?}");
     producer.close(SOON).await.unwrap();
     consumer.close(SOON).await;
@@ -301,7 +301,7 @@ async fn old_brokers_get_raw_sasl_tokens() {
         producer.send(record(0)).await.unwrap().wait().await.unwrap();
         producer.close(SOON).await.unwrap();
         assert_eq!(broker.logins().failed, 0);
-        // An old broker only closes the connection.
+        // An old broker rejects a login only by closing the connection.
         let wrong: Vec<_> = with("sasl.mechanism", mechanism);
         let wrong: Vec<_> = wrong
             .into_iter()

@@ -1,4 +1,4 @@
-//! ListOffsets, OffsetCommit, OffsetFetch and topic administration, against the embedded broker and its faults.
+//! Tests of ListOffsets, OffsetCommit, OffsetFetch and topic administration against the embedded broker and its faults.
 
 use std::time::{Duration, Instant};
 
@@ -56,11 +56,11 @@ async fn commits_are_readable_in_all_versions_of_one_storage() {
         for fetched_in in 0..=10 {
             let version = fetched_in.to_string();
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
-            // Requested in this order, with one partition without a committed offset.
+            // The results must be in this order. One of the partitions has no committed offset.
             let requested = [other.clone(), tp(0), tp(2)];
             let found = fetch_committed(&cluster, &coordinator, &requested, false, SOON).await.unwrap();
             let offsets: Vec<_> = found.iter().map(|(_, found)| found.as_ref().map(|f| f.offset)).collect();
-            // Version 0 uses ZooKeeper, where only the first round has committed, without metadata.
+            // Version 0 uses ZooKeeper, to which only the first round has committed, and without metadata.
             let (expected, metadata) = match (committed_in, fetched_in) {
                 (_, 0) => (Some(1), Some("")),
                 (0, _) => (None, None),
@@ -156,7 +156,7 @@ async fn non_retriable_errors_are_raised_immediately() {
     let error = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap_err();
     assert_eq!(error.name(), "TopicAuthorizationFailedError");
 
-    // A partition that does not exist in the topic.
+    // Partition 7 does not exist in the topic.
     let offsets = [(tp(0), at(2, "")), (tp(7), at(1, ""))];
     let outcomes = commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     assert_eq!(outcomes[0], (tp(0), Ok(())));
@@ -191,7 +191,7 @@ async fn recreated_topic_is_committed_to_once_its_id_is_known() {
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
-    // The offset belongs to the topic known at the call.
+    // The offset belongs to the topic that is known at the time of the call, which is the deleted one.
     let old = commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
     let error = old.into_iter().next().unwrap().1.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID.code()));
@@ -203,7 +203,7 @@ async fn recreated_topic_is_committed_to_once_its_id_is_known() {
 
 #[tokio::test]
 async fn deleted_topic_delays_no_other_commit_and_backs_off() {
-    // By ids until one is unknown, then by names.
+    // Requests use topic ids until an id is unknown, then topic names.
     for more in [
         &[("allow.auto.create.topics", "false")][..],
         &[("allow.auto.create.topics", "false"), ("api.version.offset_commit", "9")],
@@ -218,7 +218,7 @@ async fn deleted_topic_delays_no_other_commit_and_backs_off() {
         commit(&cluster, &coordinator, &who, &offsets(1), SOON).await.unwrap();
         let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
         admin.delete_topics(&["y".into()], SOON).await.unwrap().remove(0).1.unwrap();
-        // First with a client that knew the topic, then with one that never did.
+        // The first client knew the topic, the second never did.
         for (offset, (cluster, coordinator)) in [(2, (cluster, coordinator)), (3, group(&broker, more))] {
             let before = broker.requests();
             let outcomes = commit(&cluster, &coordinator, &who, &offsets(offset), 6 * SOON).await.unwrap();
@@ -228,7 +228,7 @@ async fn deleted_topic_delays_no_other_commit_and_backs_off() {
             assert_eq!(outcomes[1], (tp(0), Ok(())));
             assert_eq!(broker.committed_offset("g", "t", 0), Some(offset));
             let requested = |api| broker.requests().get(&api).unwrap_or(&0) - before.get(&api).unwrap_or(&0);
-            // Two seconds with delays of 50 ms.
+            // The calls take about two seconds, with delays of 50 ms.
             assert!(
                 requested(ApiKey::Metadata) < 100 && requested(ApiKey::OffsetCommit) < 100,
                 "{:?}",
@@ -315,7 +315,7 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     assert!(error.to_string().contains("t-3"), "{error}");
     assert!(start.elapsed() < SOON / 2);
 
-    // Each has its own result, and errors name the failed partition.
+    // Each partition has its own result, and errors name the failed partition.
     broker.fail(ApiKey::ListOffsets, broker.leader("t", 0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
     let absent = TopicPartition::new("absent", 0);
     let targets = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));

@@ -1,4 +1,4 @@
-//! A caller's deadline differs from the broker's request timeout: only the latter closes a connection.
+//! Tests that a caller's deadline differs from the broker's request timeout: only the latter closes a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ async fn cluster(broker: &Broker, more: &[(&str, &str)]) -> (Cluster, i32) {
     (cluster, node)
 }
 
-/// Counts the requests of one API; connections are counted by their handshakes.
+/// Counts the requests of one API. Connections are counted by the requests of their handshakes.
 fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
     let counter = Arc::new(AtomicUsize::new(0));
     let requests = Arc::clone(&counter);
@@ -60,7 +60,7 @@ async fn request_timeout_closes_the_connection() {
     assert!(error.to_string().contains("FindCoordinator") && error.to_string().contains("2 s"), "{error}");
     cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
     assert_eq!(connections.load(Ordering::Relaxed), 1, "a new connection was made");
-    // No caller is waiting: the connection detects the timeout without one.
+    // No caller waits any more, so the connection itself must detect the timeout.
     broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(60)), 1);
     let patience = Duration::from_millis(500);
     cluster.send(node, FindCoordinatorRequest::default(), patience).await.unwrap_err();
@@ -84,7 +84,7 @@ async fn cancelled_request_keeps_the_connection() {
         assert!(error.to_string().contains("0.3 s"), "{error}");
         // The late response arrives first and is discarded.
         cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
-        // Likewise for a response that the caller reads from the socket.
+        // The same applies to a response that the caller reads from the socket.
         broker.fail_next(ApiKey::Fetch, delay.clone(), 1);
         let (_, body) = fetch.dispatch_body(node, patience, |_| Ok(FetchRequest::default())).await.unwrap();
         assert!(matches!(body.await, Err(Error::Timeout { .. })));
@@ -92,7 +92,7 @@ async fn cancelled_request_keeps_the_connection() {
         drop(body.await.unwrap());
         fetch.version::<FetchRequest>(node, SOON).await.unwrap();
     }
-    // Only the connections whose response bodies were partly read are closed.
+    // Only connections on which a response body was partly read are closed.
     assert!(connections.load(Ordering::Relaxed) <= 2, "{connections:?}");
     let before = connections.load(Ordering::Relaxed);
     cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
@@ -109,7 +109,7 @@ async fn slow_coordinator_keeps_its_connection_and_delays_no_other_request() {
     let offsets = [(TopicPartition::new("t", 0), OffsetAndMetadata { offset: 1, ..Default::default() })];
     commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     let connections = count(&broker, ApiKey::ApiVersions);
-    // As with auto-commit, whose timeout is its interval.
+    // Auto-commit has such short timeouts, because its timeout is its interval.
     broker.fail_next(ApiKey::OffsetCommit, Fault::Delay(Duration::from_secs(6)), 1);
     for _ in 0..3 {
         let late =

@@ -1,4 +1,4 @@
-//! Recovery from brokers that do not respond, throttle the client, or return with other addresses.
+//! Tests of recovery from brokers that do not respond, throttle the client, or return with other addresses.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ async fn broker(brokers: usize) -> Broker {
     Broker::start(BrokerOptions { brokers, topics, auto_create_topics: false, ..Default::default() }).await.unwrap()
 }
 
-/// Starts a proxy with a fixed address for changing targets.
+/// Starts a proxy with a fixed address and a target that can be changed.
 async fn front(target: Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -51,7 +51,7 @@ async fn front(target: Arc<Mutex<String>>) -> String {
     address
 }
 
-/// Accepts connections and never responds.
+/// Starts a peer that accepts connections and never responds.
 async fn black_hole(address: SocketAddr) {
     let listener = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
@@ -79,7 +79,7 @@ async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     let after = broker(2).await;
     after.create_topic("new", 1).unwrap();
     *target.lock().unwrap() = after.bootstrap_servers().split(',').next().unwrap().to_owned();
-    // One request timeout is sufficient: each broker gets a slice of that time.
+    // A single request timeout is sufficient, because each broker gets only a part of it.
     let start = Instant::now();
     while let Err(error) = cluster.refresh(Duration::from_secs(8)).await {
         assert!(start.elapsed() < SOON, "the client never recovered: {error}");
@@ -94,7 +94,7 @@ async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     after.shutdown().await;
 }
 
-/// Starts a peer that responds to ApiVersions, and to other requests with `respond`.
+/// Starts a peer that responds to ApiVersions itself, and to other requests with `respond`.
 async fn peer(respond: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -155,7 +155,7 @@ fn metadata(version: i16, id: i32, error_code: i16, brokers: &[(i32, &str)]) -> 
 async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
     let demanded = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&demanded);
-    // A broker that was removed from the cluster.
+    // This broker was removed from the cluster.
     let stale = peer(move |_, version, id| {
         counter.fetch_add(1, Ordering::Relaxed);
         Some(metadata(version, id, ErrorCode::REBOOTSTRAP_REQUIRED.code(), &[]))
@@ -173,7 +173,7 @@ async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
     let cluster = cluster(&bootstrap, &[]);
     cluster.refresh(SOON).await.unwrap();
     assert!(cluster.metadata().brokers.contains_key(&7));
-    // The stale broker has an open connection, so it is requested first.
+    // The client has an open connection to the stale broker, so it sends its first request there.
     cluster.send(7, MetadataRequest::default(), SOON).await.unwrap();
     let result = cluster.refresh(SOON).await;
     assert!(result.as_ref().is_err_and(Error::retriable), "{result:?}");
@@ -209,7 +209,7 @@ async fn without_recovery_only_known_brokers_are_used() {
 async fn brokers_unreachable_for_the_trigger_time_are_discarded() {
     let requests = Arc::new(AtomicUsize::new(0));
     let times = Arc::clone(&requests);
-    // Responds, closes, and responds again after a while.
+    // The peer responds, then closes its connections, and responds again after a while.
     let bootstrap = peer(move |_, version, id| match times.fetch_add(1, Ordering::Relaxed) {
         0 => Some(metadata(version, id, 0, &[(1, "127.0.0.1:1")])),
         1..3 => None,
@@ -245,7 +245,7 @@ async fn throttle_time_is_respected() {
     .await;
     let cluster = cluster(&server, &[]);
     cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
-    // A caller with a shorter deadline gets an error that names the reason, and no request is sent.
+    // A caller with a shorter deadline gets an error that names the reason, and its request is not sent.
     let hasty = cluster.send(-1, ListGroupsRequest::default(), Duration::from_millis(50)).await.unwrap_err();
     assert!(hasty.to_string().contains("quota"), "{hasty}");
     cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
@@ -273,7 +273,7 @@ async fn all_addresses_of_a_name_are_tried() {
     let requests: Result<ListGroupsResponse> = cluster_by_name.send(-1, ListGroupsRequest::default(), SOON).await;
     requests.unwrap();
     cluster_by_name.close().await;
-    // Resolved to separate servers, each is tried on its own.
+    // If the name is resolved to separate servers, requests to each server use only its own address.
     let each = [("client.dns.lookup", "resolve_canonical_bootstrap_servers_only")];
     let each = cluster(&format!("localhost:{port}"), &each);
     each.topics(&["t"], SOON).await.unwrap();

@@ -1,4 +1,4 @@
-//! Metadata requests: a result per topic, auto-creation only if allowed, and limited refreshes.
+//! Tests of metadata requests: a result per topic, automatic creation only if it is allowed, and limited refreshes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn cluster(broker: &Broker, more: &[(&str, &str)]) -> Cluster {
     Cluster::new(&options(broker, ClientKind::Consumer, more)).unwrap()
 }
 
-/// Records the topics of each Metadata request, and whether it allows auto-creation.
+/// Records the topics of each Metadata request, and true if the request allows automatic creation.
 type Seen = Arc<Mutex<Vec<(Vec<String>, bool)>>>;
 
 fn watch(broker: &Broker) -> Seen {
@@ -74,7 +74,7 @@ async fn each_topic_has_its_own_result() {
     let before = seen.lock().unwrap().len();
     assert_eq!(codes(&cluster.topics_each(&["a", "b"], PATIENCE).await), [("a", 0), ("b", 0)]);
     assert_eq!(seen.lock().unwrap().len(), before);
-    // A broker that has just started may report an existing topic as unknown.
+    // A broker that has just started may report that an existing topic is unknown.
     broker.fail_next(ApiKey::Metadata, Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 1);
     broker.create_topic("late", 1).unwrap();
     assert_eq!(codes(&cluster.topics_each(&["late"], PATIENCE).await), [("late", 0)]);
@@ -106,7 +106,7 @@ async fn deleted_topic_is_recreated_only_by_a_write() {
         cluster.refresh(PATIENCE).await.unwrap();
     }
     let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code();
-    // Repeated requests do not change that.
+    // Repeated requests do not create the topic either.
     for _ in 0..2 {
         assert_eq!(codes(&cluster.topics_each(&["a", "b"], PATIENCE).await), [("a", 0), ("b", unknown)]);
         cluster.topics(&["b"], Duration::from_millis(100)).await.unwrap_err();
@@ -144,7 +144,7 @@ async fn consumers_create_topics_on_read_only_if_allowed() {
         assert!(absent("looked-up"), "{create}");
         consumer.close(PATIENCE).await;
     }
-    // By default, and with the option.
+    // Topics are created by default, and if the option allows it.
     for (more, subscribed, assigned) in [(&[][..], "s0", "a0"), (&own("true")[..1], "s1", "a1")] {
         let more = [more, &[("group.id", "g"), ("default.api.timeout.ms", "1500")]].concat();
         let consumer = Consumer::new(&options(&broker, ClientKind::Consumer, &more)).unwrap();
@@ -180,7 +180,7 @@ async fn unused_topic_is_no_longer_requested() {
     assert!(cluster.metadata().topic("idle").is_some());
     cluster.close().await;
 
-    // A producer's topics are in use while it writes to them.
+    // A topic counts as used while a producer writes to it.
     let more = [("metadata.max.idle.ms", "100"), ("metadata.max.age.ms", "30"), ("linger.ms", "0")];
     let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();
     let write = async || {
@@ -214,7 +214,7 @@ async fn refreshes_without_changes_back_off() {
         cluster.request_refresh();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Delays of 50, 100, 200, 400, 800 ms: about six requests in two seconds, not forty.
+    // With delays of 50, 100, 200, 400 and 800 ms, there are about six requests in two seconds instead of forty.
     let requests = seen.lock().unwrap().len();
     assert!((2..=9).contains(&requests), "{requests} requests");
     cluster.close().await;
@@ -240,7 +240,8 @@ async fn topic_recreated_with_fewer_partitions_is_written_to() {
     assert!(used.len() > 4, "keys choose partitions: {used:?}");
     delete(&broker, "t").await;
     broker.create_topic("t", 2).unwrap();
-    // Until the change is known, records may be sent to removed partitions: they fail, and not with a timeout.
+    // Until the change is known, records may be sent to partitions that no longer exist. They must fail with this error
+    // and not with a timeout.
     let until = Instant::now() + PATIENCE;
     loop {
         match send(7).await.map_err(|error| error.code()) {
@@ -265,7 +266,7 @@ async fn in_flight_batch_completes_after_the_topic_leaves_metadata() {
     broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_millis(700)), 1);
     let delivery = producer.send(record("t", 0, "1")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // While the request is pending, the topic is removed from metadata.
+    // While the request is pending, the client removes the topic from its metadata.
     let seen = watch(&broker);
     broker.fail(ApiKey::Metadata, None, &Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), None);
     let until = Instant::now() + PATIENCE;
@@ -300,7 +301,7 @@ async fn topics_rejected_by_a_quota_are_retried() {
     let deleted = admin.delete_topics(&["a".into()], Duration::from_secs(2)).await.unwrap();
     let error = deleted[0].1.clone().unwrap_err();
     assert!(error.to_string().contains("THROTTLING_QUOTA_EXCEEDED"), "{error}");
-    // The error is not replaced by a timeout of the last attempt.
+    // The quota error is not replaced by the timeout of the last attempt.
     broker.clear_faults();
     let requests = AtomicUsize::new(0);
     broker.on_request(ApiKey::DeleteTopics, move |_| {

@@ -1,4 +1,5 @@
-//! Group members of both protocols: join failures are retried, commits are not lost, and no call exceeds its timeout.
+//! Tests of group members with both protocols: failed joins are retried, no commit is lost, and no call exceeds its
+//! timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use samsarrow_wire::messages::ApiKey;
 
 type Row = (i32, i64, String);
 
-/// The two protocols, and the request with which each joins.
+/// The two group protocols, and the request with which a member joins in each.
 const PROTOCOLS: [(&str, ApiKey); 2] = [("classic", ApiKey::JoinGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)];
 
 fn member(broker: &Broker, protocol: &str, more: &[(&str, &str)]) -> Consumer {
@@ -32,7 +33,7 @@ fn count(broker: &Broker, api: ApiKey) -> u64 {
     broker.requests().get(&api).copied().unwrap_or_default()
 }
 
-/// Polls frequently until `enough` returns true; returns all rows.
+/// Polls frequently until `enough` returns true for the rows received so far. Returns all rows.
 async fn poll_until(consumer: &Consumer, mut enough: impl FnMut(&[Row]) -> bool) -> Vec<Row> {
     let (start, mut received) = (Instant::now(), Vec::new());
     while !enough(&received) {
@@ -65,7 +66,7 @@ async fn repeated_join_errors_back_off_and_recover() {
         while start.elapsed() < Duration::from_millis(1500) {
             assert_eq!(member.poll(Duration::from_millis(50)).await.unwrap().num_rows(), 0, "{api:?} {code}");
         }
-        // Delays of 50 ms, then 100, 200, …; each may apply to two requests.
+        // Retries are delayed by 50 ms, then by 100, 200, … ms. Two requests may be retried after each delay.
         assert!((2..30).contains(&count(&broker, joins)), "{api:?} {code}: {:?}", broker.requests());
         broker.clear_faults();
         assert_eq!(by_partition(&poll_until(&member, |received| received.len() >= 10).await), complete(1, 0, 10));
@@ -112,7 +113,7 @@ async fn slow_commit_on_revoke_blocks_neither_poll_nor_wakeup() {
             }
             (member_b, received)
         });
-        // The commit is pending, and polls are not blocked.
+        // Polls are not blocked while the commit is pending.
         let start = Instant::now();
         let mut longest = Duration::ZERO;
         let mut woken = false;
@@ -160,7 +161,7 @@ async fn queued_commits_are_merged_and_complete_in_order() {
     for i in 0..100 {
         ids.push(consumer.commit_async(Some(vec![(tp(i % 2), at(i64::from(i)))])).unwrap());
     }
-    // Then a missing partition, which has an error of its own.
+    // The next commit contains a missing partition, which leads to an error for this commit only.
     let partly_failing = consumer.commit_async(Some(vec![(tp(0), at(100)), (tp(7), at(1))])).unwrap();
     consumer.commit(Some(vec![(tp(1), at(200))]), SOON).await.unwrap();
     let mut completed = consumer.take_completed();
@@ -184,8 +185,8 @@ async fn queued_commits_are_merged_and_complete_in_order() {
     broker.shutdown().await;
 }
 
-/// Reads and commits every row, for this many rounds and until both members have read `all`; returns rows and failed
-/// commits.
+/// Reads and commits every row, for at least `rounds` polls and until both members together have read all rows. Returns
+/// the rows and the errors of failed commits.
 async fn commit_each(member: &Consumer, rounds: usize, remaining: &AtomicUsize) -> (Vec<Row>, Vec<Error>) {
     let (mut received, mut failed, start) = (Vec::new(), Vec::new(), Instant::now());
     for round in 0.. {
@@ -199,7 +200,7 @@ async fn commit_each(member: &Consumer, rounds: usize, remaining: &AtomicUsize) 
                 if !new.is_empty() {
                     match member.commit_async(None) {
                         Ok(_) => {}
-                        // Not during a rebalance: the next commit succeeds.
+                        // A commit may fail during a rebalance, in which case the next commit succeeds.
                         Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {}
                         Err(error) => failed.push(error),
                     }
@@ -323,12 +324,12 @@ async fn invalid_topic_name_is_raised_by_poll_and_others_are_read() {
             assert_eq!(error.to_string().contains("\"a/b\""), names.len() > 1, "{protocol}: {error}");
         }
         produce(&broker, 1, 10, 1).await;
-        // Reported once; the good topic is read on.
+        // The invalid topic is reported only once, and the valid topic is still read.
         poll_until(&member, |received| received.iter().any(|row| row.1 == 10)).await;
         let requests = count(&broker, ApiKey::Metadata);
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert!(count(&broker, ApiKey::Metadata) <= requests + 1, "{protocol}: looked up repeatedly");
-        // Names that a pattern does not match are no error.
+        // Topic names that the pattern does not match cause no error.
         member.subscribe(Subscription::pattern("t|a b").unwrap()).unwrap();
         produce(&broker, 1, 11, 1).await;
         poll_until(&member, |received| received.iter().any(|row| row.1 == 11)).await;
@@ -360,7 +361,7 @@ async fn empty_commit_needs_no_membership() {
     for (protocol, joins) in PROTOCOLS {
         let broker = broker(1, 1).await;
         let member = member(&broker, protocol, &[("enable.auto.commit", "false")]);
-        // Neither before it joins, nor while it does.
+        // Nothing is committed before the member joins the group, or while it joins.
         member.commit(None, SOON).await.unwrap();
         broker.fail(joins, None, &Fault::Delay(Duration::from_millis(500)), Some(1));
         member.poll(Duration::ZERO).await.unwrap();
@@ -391,7 +392,7 @@ async fn commit_before_joining_is_an_error() {
     let offsets = || Some(vec![(tp(0), OffsetAndMetadata { offset: 5, ..Default::default() })]);
     let error = member.commit(offsets(), SOON).await.unwrap_err();
     assert!(error.to_string().contains("has not joined the group yet"), "{error}");
-    // Errors of a background commit go to its callback.
+    // The error of a commit in the background is passed to its callback.
     let id = member.commit_async(offsets()).unwrap();
     let start = Instant::now();
     let completed = loop {
@@ -479,7 +480,7 @@ async fn wakeup_interrupts_every_call_except_close() {
         assert_eq!(call.await.unwrap().unwrap_err(), Error::Wakeup, "{api:?}");
         assert!(start.elapsed() < SOON / 2, "{api:?}: {:?}", start.elapsed());
     }
-    // The same if it is called before.
+    // The next call also fails if `wakeup` is called before it.
     consumer.wakeup();
     assert_eq!(consumer.end_offsets(&[tp(0)], SOON).await.unwrap_err(), Error::Wakeup);
     consumer.wakeup();
@@ -513,7 +514,7 @@ async fn close_respects_its_timeout_with_an_unresponsive_coordinator() {
 async fn kept_partitions_are_read_and_committed_during_rebalances() {
     let broker = std::sync::Arc::new(broker(1, 4).await);
     produce(&broker, 4, 0, 1).await;
-    // The second member detects the rebalance late: the first waits for it.
+    // The second member detects the rebalance late, and the first member waits for it.
     let more = [("partition.assignment.strategy", "cooperative-sticky"), ("enable.auto.commit", "false")];
     let join = |heartbeat| {
         let own = [("group.id", "g"), ("session.timeout.ms", "40000"), ("heartbeat.interval.ms", heartbeat)];
@@ -540,7 +541,7 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    // Partitions that the first member always owned, with the longest time without rows.
+    // Measures the longest time without rows from those partitions that the first member owned all the time.
     let reader = async {
         let (mut kept, mut last, mut longest) = (member_a.assignment(), Instant::now(), Duration::ZERO);
         let mut rejected = 0;
@@ -557,7 +558,8 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
             let offsets: std::collections::BTreeMap<_, _> =
                 offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
             let offsets: Vec<_> = offsets.into_iter().collect();
-            // Also in the background, except at the moment when the new generation exists and is not entered.
+            // Commits in the background succeed too, except in the moment in which the new generation exists but the
+            // member has not entered it.
             member_a.commit_async(Some(offsets.clone())).unwrap();
             member_a.commit(Some(offsets), SOON).await.unwrap();
             rejected += member_a.take_completed().into_iter().filter(|completed| completed.outcome.is_err()).count();

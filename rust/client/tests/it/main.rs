@@ -1,5 +1,5 @@
-//! Client tests against the embedded broker. Tests that measure or limit their process are separate programs.
-//! One program, because each one would link the whole crate again.
+//! Client tests against the embedded broker. They are a single program, because each program would link the whole crate
+//! again. Tests that measure or limit their process are separate programs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin_groups;

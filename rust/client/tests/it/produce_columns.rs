@@ -1,4 +1,5 @@
-//! Arrow columns sent as a whole: all types, all ways to choose a partition, and more data than memory.
+//! Tests of Arrow columns that are sent as a whole: all types, all ways to choose a partition, and more data than
+//! memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ async fn all_string_and_binary_types_are_sent() {
     for (kind, array) in kinds {
         let broker = broker(1, &[("t", 1)]).await;
         let producer = producer(&broker, &[]);
-        // As keys and as values; a slice must not shift them.
+        // The array is used for keys and values. It is sliced, because a slice must not shift the values.
         let data = batch(vec![("key", Arc::clone(&array)), ("value", array)]).slice(1, 4);
         let delivery = producer.send_batch("t", data, Columns::default()).await.unwrap();
         let receipts = delivery.wait().await.unwrap();
@@ -217,7 +218,7 @@ async fn rows_and_records_of_one_caller_keep_their_order() {
             producer.send(record("t", 0, text.clone())).await.unwrap();
             expected.push(text);
         }
-        // Some calls are small and share batches with single records, some fill their own.
+        // Some calls are small and share batches with single records, others fill batches of their own.
         let rows = if round % 3 == 0 { 400 } else { 3 };
         let column: StringArray = (0..rows).map(|i| Some(format!("row {round} {i} {}", "-".repeat(80)))).collect();
         expected.extend(column.iter().flatten().map(str::to_owned));
@@ -272,7 +273,8 @@ async fn rows_survive_broker_restarts_and_smaller_broker_limits() {
 
 #[test]
 fn test_dictionary_has_fewer_values_than_rows() {
-    // Precondition of the test above: with distinct values an index could not be distinguished from a row.
+    // Precondition of the test above: if all values were distinct, a dictionary index could not be distinguished from a
+    // row number.
     let dictionary: DictionaryArray<Int32Type> = [Some("a"), None, Some("a")].into_iter().collect();
     assert_eq!(dictionary.values().as_string::<i32>().len(), 1);
 }

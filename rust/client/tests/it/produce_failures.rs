@@ -1,4 +1,4 @@
-//! Brokers that stop, respond incorrectly or not at all: no record is lost, duplicated or reordered.
+//! Tests with brokers that stop, or respond incorrectly or not at all. No record may be lost, duplicated or reordered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use samsarrow_client::producer::{Columns, Producer};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-/// Small batches and fast retries: many requests for few records.
+/// Small batches and fast retries lead to many requests for few records.
 const BUSY: &[(&str, &str)] = &[("batch.size", "300"), ("linger.ms", "1"), ("retry.backoff.ms", "10")];
 
 /// Sends `count` numbered records to each partition and waits for their results.
@@ -82,7 +82,7 @@ async fn new_topic_with_unready_leader_preserves_order() {
     broker.on_request(ApiKey::Produce, move |_| {
         requests += 1;
         (requests == 1).then(|| {
-            // Enough time to send the next batches, to a leader that has no sequence yet.
+            // In this time the producer sends the next batches, to a leader that does not have its sequence yet.
             std::thread::sleep(Duration::from_millis(100));
             Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
         })
@@ -186,7 +186,7 @@ async fn unreachable_broker_fails_records_at_the_delivery_timeout() {
         assert!(error.to_string().contains("t-0"), "{error}");
     }
     assert!(started.elapsed() >= Duration::from_millis(2950));
-    // The next batches succeed, with a sequence that the broker accepts.
+    // The next batches succeed, because the broker accepts their sequence.
     broker.start_node(0).await.unwrap();
     let delivery = producer.send(record("t", 0, "last")).await.unwrap();
     assert_eq!(delivery.wait().await.unwrap().offset, 1);
@@ -200,7 +200,8 @@ async fn expired_record_does_not_block_later_ones() {
     let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
     let producer = producer(&broker, &options);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
-    // The batch is never appended, without the producer's knowledge: its successors start with a gap.
+    // The batch is never appended, but the producer does not know this, so the sequence of the next batches starts with
+    // a gap.
     broker.fail_next(ApiKey::Produce, Fault::DropBefore, usize::MAX);
     let lost = producer.send(record("t", 0, "lost")).await.unwrap();
     lost.wait().await.unwrap_err();
@@ -392,7 +393,7 @@ async fn send_call_does_not_join_the_next_transaction() {
     producer.send(record("t", 0, "second")).await.unwrap();
     producer.commit_transaction(None).await.unwrap();
     assert_eq!(producer.cancel_batch(&call), 2);
-    // Records and markers of both transactions.
+    // Contains the records and the markers of both transactions.
     let sent: Vec<_> = read(&broker, "t", 0).into_iter().filter_map(|row| row.value).collect();
     assert!(sent.contains(&b"second".to_vec()) && !sent.contains(&b"single".to_vec()), "{sent:?}");
 }

@@ -1,4 +1,4 @@
-//! Records in the message formats before Kafka 0.11.
+//! Tests of records in the message formats before Kafka 0.11.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI16, Ordering};
@@ -15,7 +15,7 @@ use samsarrow_wire::messages::ApiKey;
 
 const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
 
-/// Version of the last Produce request.
+/// Stores the version of the last Produce request.
 fn watch(broker: &Broker) -> Arc<AtomicI16> {
     let version_sent = Arc::new(AtomicI16::new(-1));
     let last_version = Arc::clone(&version_sent);
@@ -138,7 +138,8 @@ async fn options_incompatible_with_old_formats_are_errors() {
     }
 }
 
-/// A batch that is too large is split and written in the old format again; so is a batch that is retried.
+/// A batch that is too large is split, and the new batches are written in the old format as well. The same applies to a
+/// batch that is retried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn splits_and_retries_keep_the_format() {
     let options =

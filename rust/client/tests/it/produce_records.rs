@@ -1,4 +1,4 @@
-//! Records sent one by one: stored contents, partitions and results.
+//! Tests of records that are sent one by one: stored contents, partitions and results.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -77,7 +77,7 @@ async fn acks_determine_the_result() {
             let expected = if acks == "0" { -1 } else { i as i64 };
             assert_eq!(delivery.peek().unwrap().unwrap().offset, expected, "acks={acks}");
         }
-        // With acks=0 the broker may still be reading.
+        // With acks=0, the broker may not have read all requests yet.
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while broker.end_offset("t", 0) != Some(100) && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -137,7 +137,7 @@ async fn keys_and_explicit_partitions_select_the_partition() {
     producer.close(PATIENCE).await.unwrap();
     let total: i64 = (0..5).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
     assert_eq!(total, 401);
-    // Each key's records are in the order of their sends.
+    // The records of each key are in the order in which they were sent.
     for partition in 0..5 {
         let rows = read(&broker, "t", partition);
         for key in 0..20 {
@@ -164,7 +164,7 @@ async fn invalid_records_are_rejected_immediately() {
         let text = error.to_string();
         assert!(text.contains(&format!("no partition {partition}")) && text.contains("0 to 1"), "{text}");
     }
-    // A partition may have been added since, so the send waits for metadata.
+    // The partition may have been added since the last metadata request, so the send waits for new metadata.
     assert!(matches!(producer.try_send(record("t", 2, "x").by_ref()), Err(TrySendError::NeedsMetadata)));
     match producer.try_send(record("t", -1, "x").by_ref()) {
         Err(TrySendError::Error(error)) => assert!(error.to_string().contains("no partition -1")),
@@ -186,7 +186,7 @@ async fn unknown_topic_fails_after_max_block() {
     assert!(error.to_string().contains("nope"), "{error}");
     assert!(started.elapsed() >= Duration::from_millis(1950));
     assert!(started.elapsed() < PATIENCE);
-    // A topic that is created later is found.
+    // A topic that is created later is found by the next send.
     broker.create_topic("nope", 1).unwrap();
     producer.send(record("nope", 0, "x")).await.unwrap().wait().await.unwrap();
     producer.close(PATIENCE).await.unwrap();
@@ -213,7 +213,7 @@ async fn full_buffer_memory_fails_after_max_block() {
     let error = producer.send(full.clone()).await.unwrap_err();
     assert!(error.to_string().contains("buffer.memory"), "{error}");
     assert!(started.elapsed() >= Duration::from_millis(1990));
-    // Memory is freed once the broker returns, and no accepted record is lost.
+    // When the broker returns, memory is freed, and no accepted record is lost.
     broker.start_node(0).await.unwrap();
     for delivery in &deliveries {
         delivery.wait().await.unwrap();
@@ -226,7 +226,7 @@ async fn full_buffer_memory_fails_after_max_block() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_buffer_memory_sends_many_records() {
     let broker = broker(1, &[("t", 2)]).await;
-    // Much less memory than a batch: batches must be sent early to free memory.
+    // The memory is much smaller than a batch, so batches must be sent early to free memory.
     let producer = producer(&broker, &[("buffer.memory", "3000"), ("linger.ms", "20000")]);
     for i in 0..200 {
         producer.send(record("t", i % 2, vec![b'x'; 500])).await.unwrap();
@@ -245,7 +245,7 @@ async fn close_delivers_pending_and_rejects_new_records() {
     assert_eq!(delivery.peek().unwrap().unwrap().offset, 0);
     assert!(producer.send(record("t", 0, "late")).await.is_err());
     assert!(matches!(producer.try_send(record("t", 0, "late").by_ref()), Err(TrySendError::Error(_))));
-    // A second close has no effect.
+    // The second call of `close` has no effect.
     producer.close(PATIENCE).await.unwrap();
     assert_eq!(values(&broker, "t", 0), ["last"]);
 }
@@ -310,7 +310,7 @@ async fn contradictory_options_are_rejected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callbacks_keep_the_partition_order() {
     let broker = broker(1, &[("t", 1)]).await;
-    // Each record is a batch, and five requests are in flight.
+    // Each record is a batch of its own, and five requests are in flight.
     let producer = producer(&broker, &[("batch.size", "1"), ("linger.ms", "0")]);
     let (note, noted) = mpsc::channel();
     for _ in 0..5_000 {

@@ -1,5 +1,5 @@
-//! Every Kafka from 0.8.2 to 4.3, as emulated by the embedded broker: supported features work, others fail with an
-//! error that names the required release.
+//! Tests with every Kafka release from 0.8.2 to 4.3, which the embedded broker emulates. Supported features must work,
+//! and other features must fail with an error that names the required release.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
     producer.close(SOON).await
 }
 
-/// Reads a row from the start, without or with the group.
+/// Reads a row from the start of the partition, with or without a group.
 async fn consume(broker: &Broker, more: Pairs<'_>, group: bool) -> Result<()> {
     let consumer = consumer(broker, more);
     if group {
@@ -82,7 +82,8 @@ fn first<T, V>(outcomes: Vec<(T, Result<V>)>) -> Result<()> {
     outcomes.into_iter().next().unwrap().1.map(drop)
 }
 
-/// All requests of the client, each with the first Kafka that supports it and its result.
+/// Runs all requests of the client. Returns for each request its name, the first Kafka release that supports it, and
+/// its result.
 async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'static str, Result<()>)> {
     let bootstrap = broker.bootstrap_servers();
     let with = |own: Pairs<'static>| [own, &[("session.timeout.ms", "10000")], more].concat();
@@ -150,12 +151,13 @@ async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'stati
     results
 }
 
-/// Returns the problem of a result: it must be an error that names the required Kafka, or no error.
+/// Returns the problem of a result, if any. A request must fail if the release does not support it, and the error must
+/// name the required release. Otherwise it must succeed.
 fn problem(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
     let can = release >= Release::named(since).unwrap();
     match outcome {
         Ok(()) => (!can).then(|| format!("works, though it requires {since}")),
-        // Either the broker does not support it at all, or another argument would work.
+        // Only two errors are correct: the broker does not support the request at all, or not with this argument.
         Err(error) if can || !["UnsupportedVersionError", "ConfigurationError"].contains(&&*error.name()) => {
             Some(error.to_string())
         }
@@ -181,7 +183,7 @@ async fn unsupported_features_name_the_required_release() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Versions that are the newest in no release, so that only an option leads to them.
+/// Tests the versions that are not the newest of any release, so that the client uses them only because of an option.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_version_of_every_request_can_be_sent() {
     let newest = |key: &ApiKey| -> BTreeSet<i16> {
@@ -190,7 +192,7 @@ async fn every_version_of_every_request_can_be_sent() {
     let (mut count, mut problems) = (0, Vec::new());
     for key in ApiKey::ALL {
         let known = newest(key);
-        // APIs that brokers report only with a plugin belong to no release.
+        // APIs that brokers report only with a plugin do not belong to a release.
         let Some(last) = known.last().copied() else { continue };
         for version in (0..=last).filter(|version| !known.contains(version)) {
             let broker = emulating(None).await;
@@ -225,7 +227,7 @@ async fn broker_without_api_versions_is_detected_once() {
         let consumer = consumer(&broker, &[]);
         consumer.assign(&[tp(0), tp(1)]).unwrap();
         assert_eq!(read(&consumer, 6).await.len(), 6);
-        // One for the bootstrap address, which is also the broker's, and one for the partitions.
+        // One request is sent to the bootstrap address, which is also the broker's address, and one for the partitions.
         assert!(broker.requests()[&ApiKey::ListOffsets] - before <= 3, "Kafka {kafka}: {:?}", broker.requests());
         consumer.close(SOON).await;
         broker.shutdown().await;
@@ -239,7 +241,7 @@ async fn broker_version_fallback_replaces_api_versions() {
     let known = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")];
     send(&bootstrap, &known).await.unwrap();
     assert!(!broker.requests().contains_key(&ApiKey::ListOffsets), "nothing was probed");
-    // If the assumed release is wrong, it closes the connection or does not respond.
+    // If the assumed release is wrong, the broker closes the connection or does not respond.
     let older = [("broker.version.fallback", "0.8.2"), ("request.timeout.ms", "4000")];
     let error = consume(&broker, &[&older[..], &[("group.id", "g")]].concat(), true).await.unwrap_err();
     assert!(error.to_string().contains("JoinGroup, which needs Kafka 0.9.0"), "{error}");
@@ -277,7 +279,7 @@ async fn old_metadata_versions_allow_auto_creation() {
     }
 }
 
-/// Brokers with an old inter-broker protocol support newer requests without reporting topic ids.
+/// Brokers with an old inter-broker protocol support newer requests, but do not report topic ids.
 #[tokio::test]
 async fn topics_without_reported_ids_are_requested_by_name() {
     let broker = emulating(None).await;

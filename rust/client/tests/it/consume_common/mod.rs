@@ -1,4 +1,4 @@
-//! Helpers of the consumer tests: a broker, numbered records, and reading rows.
+//! Helpers of the consumer tests: start a broker, produce numbered records and read rows.
 
 #![allow(unreachable_pub, reason = "shared by the files here")]
 
@@ -66,7 +66,7 @@ pub fn all(partitions: i32) -> Vec<TopicPartition> {
     (0..partitions).map(tp).collect()
 }
 
-/// Returns rows as (partition, offset, value).
+/// Returns rows as tuples of partition, offset and value.
 pub fn rows(batch: &RecordBatch) -> Vec<(i32, i64, String)> {
     let partitions = batch.column_by_name("partition").unwrap().as_primitive::<Int32Type>();
     let offsets = batch.column_by_name("offset").unwrap().as_primitive::<Int64Type>();
@@ -75,7 +75,7 @@ pub fn rows(batch: &RecordBatch) -> Vec<(i32, i64, String)> {
     (0..batch.num_rows()).map(|row| (partitions.value(row), offsets.value(row), text(row))).collect()
 }
 
-/// Polls until there are `count` rows or no more arrive.
+/// Polls until `count` rows have arrived or no more rows arrive.
 pub async fn read(consumer: &Consumer, count: usize) -> Vec<(i32, i64, String)> {
     let mut received = Vec::new();
     while received.len() < count {
@@ -88,7 +88,7 @@ pub async fn read(consumer: &Consumer, count: usize) -> Vec<(i32, i64, String)> 
     received
 }
 
-/// Waits until everything available is prefetched: further fetches return nothing.
+/// Waits until all available records are prefetched, so that further fetches return nothing.
 pub async fn prefetched(broker: &Broker, consumer: &Consumer) {
     let fetches = || broker.requests().get(&ApiKey::Fetch).copied().unwrap_or_default();
     let queued = || consumer.metrics().samples().into_iter().find(|sample| sample.id == Id::QueuedBytes).unwrap().value;

@@ -18,7 +18,7 @@ use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 
-/// Returns true if this build can compress with a codec.
+/// Returns true if this build supports compression with a codec.
 pub fn has_codec(codec: Codec) -> bool {
     let supported = Compressor::new(codec, None).is_ok();
     if !supported {
@@ -51,7 +51,7 @@ pub fn record(topic: &str, partition: i32, value: impl Into<Bytes>) -> ProducerR
     ProducerRecord::new(topic, value).with_partition(partition)
 }
 
-/// Record as stored in the log.
+/// Record as the log stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub offset: i64,
@@ -130,7 +130,7 @@ fn fetch(stream: &mut TcpStream, topic: &str, partition: i32, offset: i64) -> Ve
     rows
 }
 
-/// Reads the message formats before record batches.
+/// Reads records in the message formats that precede record batches.
 fn messages(batch: &Batch, codec: Codec) -> Vec<Row> {
     let mut inner = batch.bytes().to_vec();
     if batch.header.is_wrapper() {
