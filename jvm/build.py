@@ -92,7 +92,7 @@ def contents(libraries: dict[str, bytes], folder: Path) -> Iterator[tuple[str, b
 
 
 def build(jar: Path, *paths: Path) -> None:
-    """Writes the jar atomically."""
+    """Writes the jar to a temporary file and then renames it, so that the jar is never incomplete."""
     natives = [path.read_bytes() for path in paths]
     libraries = {machine(native): native for native in natives}
     if not natives or len(libraries) < len(natives):

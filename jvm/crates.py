@@ -51,7 +51,7 @@ def version() -> str:
 
 
 def linked(targets: Iterable[str], library: str = CRATE) -> list[Crate]:
-    """Returns the third-party crates linked into a library for these targets, sorted by name."""
+    """Returns the third-party crates that are linked into the library for these targets, sorted by name."""
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     checksums = {(p["name"], p["version"]): p.get("checksum", "") for p in lock}
     crates = {}
@@ -84,7 +84,7 @@ def notices(crates: Iterable[Crate], head: str = HEAD) -> str:
 
 
 def sbom(crates: Iterable[Crate]) -> str:
-    """Formats a CycloneDX SBOM, without a timestamp for reproducible builds."""
+    """Formats a CycloneDX SBOM. It has no timestamp, so that builds are reproducible."""
     components = []
     for crate in crates:
         component: dict[str, Any] = {

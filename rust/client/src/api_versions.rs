@@ -32,7 +32,7 @@ impl Default for Features {
 }
 
 impl Features {
-    /// Returns the level of a feature, 0 if it is not finalized.
+    /// Returns the finalized level of a feature, or 0 if the feature is not finalized.
     pub fn level(&self, name: &str) -> i16 {
         self.levels.get(name).copied().unwrap_or(0)
     }
@@ -53,7 +53,7 @@ impl SupportedVersions {
 }
 
 impl ApiVersions {
-    /// Creates the versions reported by the broker at `address`.
+    /// Creates the API versions that the broker at `address` has reported.
     pub fn new(address: &str, keys: &[ApiVersion]) -> Self {
         let ranges = keys.iter().map(|key| (key.api_key, (key.min_version, key.max_version))).collect();
         Self { address: address.to_owned(), ranges, features: Features::default(), assumed: false }
@@ -78,7 +78,7 @@ impl ApiVersions {
         self.assumed
     }
 
-    /// Returns the finalized features.
+    /// Returns the features that the cluster has finalized.
     pub fn features(&self) -> &Features {
         &self.features
     }
@@ -135,11 +135,12 @@ impl ApiVersions {
         }
     }
 
-    /// Returns the versions of an API that the broker supports.
+    /// Returns the range of versions of an API that the broker supports.
     pub(crate) fn range(&self, key: ApiKey) -> Option<(i16, i16)> {
         let (min, max) = *self.ranges.get(&key.code())?;
-        // Kafka 4.0 and later report Produce from version 0 on, for clients that derive supported compression types
-        // from it, but have removed the versions before 3 (KIP-896). The minimum version of Fetch reveals this.
+        // Kafka 4.0 and later have removed the versions of Produce before 3 (KIP-896). But they still report Produce
+        // from version 0 on, for clients that derive the supported compression types from it. The minimum version of
+        // Fetch shows whether the versions are removed.
         let dropped = key == ApiKey::Produce && self.ranges.get(&ApiKey::Fetch.code()).is_some_and(|fetch| fetch.0 > 3);
         Some((if dropped { min.max(3) } else { min }, max))
     }

@@ -106,10 +106,10 @@ pub enum Error {
     /// A record was dropped before it was sent, because its transaction was aborted.
     #[error("{0}")]
     Aborted(String),
-    /// A transaction must be aborted, or its producer must be closed.
+    /// The transaction must be aborted or, if the error is fatal, the producer must be closed.
     #[error("{}: {cause}", if *fatal { "the transactional producer can do no more, close it" } else { "the transaction must be aborted" })]
     Transaction {
-        /// True if the producer must be closed; otherwise it can continue after an abort.
+        /// True if the producer must be closed. Otherwise it can continue after the transaction is aborted.
         fatal: bool,
         /// Cause.
         cause: Box<Error>,
@@ -127,7 +127,7 @@ pub enum Error {
         /// Error response of the broker, which does not mention the timeout.
         cause: Box<Error>,
     },
-    /// Fetched bytes are not valid record batches.
+    /// The fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
     /// A schema registry cannot be reached, or rejects a request.
@@ -388,7 +388,7 @@ impl Error {
         }
     }
 
-    /// Returns true if the transaction must be aborted, after which the producer can continue.
+    /// Returns true if the transaction must be aborted and the producer can then continue.
     pub fn abortable(&self) -> bool {
         match self {
             Self::Server { code, .. } => *code == ErrorCode::TRANSACTION_ABORTABLE,
@@ -399,7 +399,8 @@ impl Error {
     }
 }
 
-/// Converts an error name: `NOT_LEADER_OR_FOLLOWER` → `NotLeaderOrFollowerError`.
+/// Converts the name of an error code to that of an exception class: `NOT_LEADER_OR_FOLLOWER` →
+/// `NotLeaderOrFollowerError`.
 pub fn class_name(code: ErrorCode) -> String {
     let name = code.name();
     let stem = name.strip_suffix("_EXCEPTION").or_else(|| name.strip_suffix("_ERROR")).unwrap_or(name);

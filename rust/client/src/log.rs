@@ -1,4 +1,4 @@
-//! Forwarding of tracing events to the application's own logger.
+//! Forwards tracing events to the application's own logger.
 
 use std::fmt::Write as _;
 

@@ -70,7 +70,7 @@ pub(crate) fn join_limited<T: fmt::Display>(list: impl IntoIterator<Item = T>) -
 /// Change of a member's assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebalance {
-    /// Partitions to be revoked; their offsets can still be committed.
+    /// Partitions that are revoked. Their offsets can still be committed.
     Revoked(Vec<TopicPartition>),
     /// Partitions that were lost, because other members already own them.
     Lost(Vec<TopicPartition>),

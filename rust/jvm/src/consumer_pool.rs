@@ -52,7 +52,7 @@ impl Lease {
     }
 }
 
-/// Idle consumer, paused at `position` of `tp`.
+/// Idle consumer, which is paused at `position` of the partition `tp`.
 #[derive(Debug)]
 struct IdleConsumer {
     kind: ConsumerKind,

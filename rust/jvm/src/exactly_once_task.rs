@@ -40,7 +40,7 @@ impl ExactlyOnceTask {
         ExactlyOnceTask { task, rows: Mutex::default(), marker: OnceCell::new(), open: OnceCell::new() }
     }
 
-    /// Returns the transactional id.
+    /// Returns the transactional id of the task.
     pub(crate) fn transactional_id(&self, options: &WriteOptions) -> String {
         self.task.transactional_id(options)
     }

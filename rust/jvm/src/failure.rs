@@ -9,7 +9,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// Fields of `SamsarrowException`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// `configuration`, `kafka`, `data_loss`, `bad_value`, `state` or `panic`.
+    /// Kind of the error: `configuration`, `kafka`, `data_loss`, `bad_value`, `state` or `panic`.
     pub kind: &'static str,
     /// Name of the exception class in Python.
     pub name: String,

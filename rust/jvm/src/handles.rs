@@ -66,7 +66,7 @@ impl<T> Handles<T> {
         value.ok_or_else(|| self.stale(handle))
     }
 
-    /// Returns the number of handles in use.
+    /// Returns the number of handles that are not released.
     pub fn count(&self) -> usize {
         self.lock().iter().filter(|slot| slot.value.is_some()).count()
     }

@@ -40,7 +40,7 @@ impl<T> IdlePool<T> {
         self.lock().push((client, Instant::now()));
     }
 
-    /// Removes the clients that exceed the capacity or the idle time. The caller must close them.
+    /// Removes and returns the clients that exceed the capacity or the idle time. The caller must close them.
     #[must_use]
     pub(crate) fn surplus(&self) -> Vec<T> {
         let mut clients = self.lock();

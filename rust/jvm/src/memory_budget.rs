@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Default budget of a process.
+/// Default budget of a process, in bytes.
 pub(crate) const DEFAULT_PROCESS_LIMIT: usize = 256 << 20;
 /// Maximum memory of a reader. Also the maximum size of the columns that it decodes in one call, which only a single
 /// row may exceed.
@@ -15,7 +15,7 @@ const MIN_GRANT: usize = 4 << 20;
 /// Budget of this process.
 pub(crate) static BUDGET: Budget = Budget::new();
 
-/// Number of granted bytes.
+/// Number of bytes that are granted to consumers.
 #[derive(Debug)]
 pub(crate) struct Budget(Mutex<usize>);
 
@@ -45,7 +45,7 @@ impl Budget {
         Grant { budget: self, bytes }
     }
 
-    /// Returns the number of granted bytes.
+    /// Returns the number of bytes that are granted to consumers.
     pub(crate) fn granted(&self) -> usize {
         *self.lock()
     }

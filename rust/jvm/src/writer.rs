@@ -24,7 +24,7 @@ type Sending = Pin<Box<dyn Future<Output = Result<Vec<BatchDelivery>>> + Send>>;
 /// Stage of a task's writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// More rows may follow.
+    /// The task may write more rows.
     Writing,
     /// All rows are flushed. They are stored once their deliveries have completed.
     Flushed,

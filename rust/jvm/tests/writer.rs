@@ -63,7 +63,7 @@ fn open(client: &Client) -> Writer {
     Writer::new(client.shared().clone(), VALUE).unwrap()
 }
 
-/// Writes one row per value.
+/// Writes one row for each value.
 fn write(writer: &mut Writer, values: &[&str]) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for value in values {

@@ -65,7 +65,7 @@ impl Column {
         }
     }
 
-    /// Returns the column with this name, ignoring ASCII case.
+    /// Returns the column with this name. Ignores ASCII case.
     pub fn from_name(name: &str) -> Option<Self> {
         COLUMNS.into_iter().find(|column| column.name().eq_ignore_ascii_case(name))
     }

@@ -108,7 +108,7 @@ pub struct RowSummary {
     pub rows: u64,
     /// Total size of the values of these rows, in bytes.
     pub bytes: u64,
-    /// Sum of the hashes of all rows.
+    /// Sum of the hashes of all rows, which does not depend on their order.
     pub digest: u64,
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// Offsets by partition, sorted by topic and partition number.
+/// Next offset of each partition, sorted by topic and partition number.
 pub type Offsets = BTreeMap<TopicPartition, i64>;
 
 /// Formats the offsets as Spark's connector does, without whitespace. Spark compares offsets by their JSON text.

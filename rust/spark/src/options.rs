@@ -77,7 +77,7 @@ pub enum TopicSelection {
     Pattern(Regex),
 }
 
-/// Checked options of a read.
+/// Options of a read that have been checked.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// Client options without the prefix `kafka.`.

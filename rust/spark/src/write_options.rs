@@ -50,7 +50,7 @@ pub struct Field {
     pub kind: String,
 }
 
-/// Checked options of a write.
+/// Options of a write that have been checked.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     /// Options of the producer, without the prefix `kafka.`.

@@ -80,7 +80,8 @@ impl Values {
         })
     }
 
-    /// Returns the attributes sent to brokers with metrics (KIP-714), by Java's names.
+    /// Returns the attributes that are sent to brokers together with metrics (KIP-714). They have the names that Java's
+    /// client uses.
     fn push_attributes(&self, kind: ClientKind) -> Vec<(&'static str, String)> {
         let names: &[(&str, &str)] = match kind {
             ClientKind::Producer => &[("transactional_id", "transactional.id")],

@@ -48,7 +48,7 @@ pub use value::OptionValue;
 /// Position at which a partition without a valid offset is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetReset {
-    /// The first available offset.
+    /// The first available offset of the partition.
     Earliest,
     /// The end of the partition.
     Latest,
@@ -141,25 +141,25 @@ pub struct CommonOptions {
     pub default_api_timeout: Duration,
     /// Timeout of the first connection attempt.
     pub connection_setup_timeout: Duration,
-    /// Maximum connection timeout after failures.
+    /// Maximum timeout of a connection attempt, up to which it grows after failures.
     pub connection_setup_timeout_max: Duration,
     /// Idle time after which a connection is closed.
     pub connections_max_idle: Option<Duration>,
-    /// Initial delay before reconnecting.
+    /// Initial delay before a failed connection is attempted again.
     pub reconnect_backoff: Duration,
-    /// Maximum delay before reconnecting.
+    /// Maximum delay before a failed connection is attempted again.
     pub reconnect_backoff_max: Duration,
-    /// Initial delay before a retry.
+    /// Initial delay before a failed request is retried.
     pub retry_backoff: Duration,
-    /// Maximum delay before a retry.
+    /// Maximum delay before a failed request is retried.
     pub retry_backoff_max: Duration,
-    /// Maximum age of metadata before it is refreshed.
+    /// Age at which metadata is refreshed.
     pub metadata_max_age: Duration,
-    /// Idle time after which a topic is removed from the metadata.
+    /// Time without use after which a topic is removed from the metadata.
     pub metadata_max_idle: Duration,
     /// Behaviour when none of the known brokers is reachable.
     pub metadata_recovery: Recovery,
-    /// Time without a response after which `metadata_recovery` applies.
+    /// Time without a response from any broker after which `metadata_recovery` applies.
     pub metadata_recovery_trigger: Duration,
     /// Socket receive buffer, in bytes.
     pub receive_buffer: Option<u32>,
@@ -167,19 +167,19 @@ pub struct CommonOptions {
     pub send_buffer: Option<u32>,
     /// Maximum size of a response, in bytes.
     pub max_response_bytes: usize,
-    /// True if metadata requests may create topics.
+    /// True if metadata requests allow brokers to create topics.
     pub allow_auto_create_topics: bool,
-    /// Kafka release assumed for all brokers, without requesting ApiVersions.
+    /// Kafka release that is assumed for all brokers, so that ApiVersions is not requested.
     pub assumed_release: Option<Release>,
-    /// Kafka release assumed for brokers that do not support ApiVersions.
+    /// Kafka release that is assumed for brokers that do not support ApiVersions.
     pub fallback_release: Option<Release>,
     /// Metrics to record, and the observer of events.
     pub metrics: MetricsOptions,
     /// TLS and login.
     pub security: SecurityOptions,
-    /// API versions set by the user, by API name.
+    /// API versions that the user has set, by API name.
     pub api_versions: BTreeMap<&'static str, i16>,
-    /// Maximum API versions implied by other options, by API name.
+    /// Maximum API versions that follow from other options, by API name.
     pub newest_api_versions: BTreeMap<&'static str, i16>,
 }
 
@@ -205,7 +205,7 @@ pub enum Partitioner {
 pub struct ProducerOptions {
     /// Number of replicas that must acknowledge a batch; −1 for all in-sync replicas.
     pub acks: i16,
-    /// True if batches carry sequence numbers.
+    /// True if batches carry sequence numbers, so that brokers can detect duplicates.
     pub enable_idempotence: bool,
     /// True if idempotence is required, so that a broker that does not support it causes an error.
     pub require_idempotence: bool,
@@ -298,7 +298,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns every option of this client with its effective value, in the order of the table; secrets are masked.
+    /// Returns all options of this client with their effective values, in the order of the table. Secrets are masked.
     pub fn effective(&self) -> &[(String, String)] {
         &self.effective
     }

@@ -1,7 +1,7 @@
 //! Config providers: `${provider:path:key}` references in option values (KIP-297, KIP-421, KIP-993).
 //!
-//! Nothing is resolved unless `config.providers` is set (CVE-2024-31141), resolved values are not searched for further
-//! references, and no error contains a value.
+//! References are resolved only if `config.providers` is set (CVE-2024-31141). Resolved values are not searched for
+//! further references, and no error contains a resolved value.
 
 use std::collections::BTreeMap;
 use std::fs::File;

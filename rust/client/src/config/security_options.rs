@@ -186,7 +186,7 @@ pub struct SaslOptions {
     pub kerberos: KerberosOptions,
     /// Options of OAUTHBEARER.
     pub oauth: OAuthOptions,
-    /// Options of AWS_MSK_IAM, by their names in Java's login module.
+    /// Options of AWS_MSK_IAM, by the names that they have in Java's login module.
     pub aws: Vec<(String, Secret)>,
     /// Source of AWS credentials that the application implements.
     pub aws_provider: Option<AwsProvider>,

@@ -30,7 +30,7 @@ const NO_REASON: &str = "the registry gives no reason";
 /// Key of a schema. A key always identifies the same schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SchemaKey {
-    /// Id, unique within a registry context.
+    /// Id, which is unique within a registry context.
     Id(u64),
     /// GUID, which is unique across registries.
     Guid([u8; 16]),
@@ -45,7 +45,7 @@ impl std::fmt::Display for SchemaKey {
     }
 }
 
-/// Client of a schema registry. Clones share its cache.
+/// Client of a schema registry. Clones share their cache.
 #[derive(Debug, Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -202,7 +202,8 @@ impl Registry {
         response.get("id").and_then(Value::as_u64).ok_or_else(|| inner.unexpected_response(&context))
     }
 
-    /// Returns the reasons why a schema is incompatible with earlier versions; empty if it is compatible.
+    /// Returns the reasons why a schema is incompatible with earlier versions. The list is empty if the schema is
+    /// compatible.
     ///
     /// # Errors
     /// [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
@@ -222,7 +223,7 @@ impl Registry {
             Some(false) => {
                 let messages =
                     response.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                // Apicurio returns one text instead of a list.
+                // Apicurio returns a single text instead of a list.
                 let messages = messages.iter().chain(response.get("reason")).filter_map(Value::as_str);
                 let shown = messages.take(MAX_REASONS).map(|message| inner.transport.shown(message));
                 let reasons: Vec<String> = shown.collect();

@@ -7,7 +7,7 @@ use super::schema::Link;
 use super::{Inner, Reference, RegisteredSchema};
 use crate::error::{Error, Result};
 
-/// Maximum number of referenced schemas.
+/// Maximum number of schemas that a schema may reference, directly or indirectly.
 const MAX_REFERENCES: usize = 256;
 
 type Version = (String, i32);

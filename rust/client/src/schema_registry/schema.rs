@@ -36,7 +36,7 @@ pub struct RegisteredSchema {
     pub version: Option<i32>,
     /// Direct references.
     pub references: Vec<Reference>,
-    /// Texts of all referenced schemas in dependency order.
+    /// Texts of all directly and indirectly referenced schemas, in dependency order.
     pub needed: Vec<String>,
     /// References among `needed` and this schema.
     pub links: Vec<Link>,

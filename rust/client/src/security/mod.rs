@@ -1,4 +1,4 @@
-//! TLS and login of a client, built from its options and shared by all its connections.
+//! TLS configuration and login of a client, which are built from its options and shared by all its connections.
 
 pub(crate) mod http;
 pub mod redact;

@@ -33,7 +33,7 @@ impl Redactor {
         Self::from_secrets(secrets.into_iter().flatten().chain(aws.map(|(_, value)| value)).cloned())
     }
 
-    /// Creates a redactor for these secrets.
+    /// Creates a redactor that masks these secrets.
     pub(crate) fn from_secrets(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut secrets: Vec<Secret> = secrets.into_iter().collect();
         // The longest secret is masked first, because a secret may be part of another secret.

@@ -56,7 +56,7 @@ type Script = Arc<dyn Fn(&ReceivedRequest) -> Bytes + Send + Sync>;
 struct Fake {
     servers: String,
     controller: Arc<Mutex<i32>>,
-    /// Ids of the brokers that received requests, in order.
+    /// Ids of the brokers that received requests, in the order of the requests.
     receivers: Arc<Mutex<Vec<i32>>>,
 }
 

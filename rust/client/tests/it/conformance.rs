@@ -79,7 +79,7 @@ async fn broker(cases: &[Case]) -> Broker {
     broker
 }
 
-/// Connection that fetches one partition.
+/// Connection to the embedded broker that fetches one partition.
 struct Fetcher {
     stream: TcpStream,
     topic: Arc<str>,

@@ -115,7 +115,7 @@ async fn lag_comes_from_fetch_responses() {
     while lag().await < 10 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Partitions that are not read report no lag.
+    // Partitions that are not being read report no lag.
     consumer.pause(&[tp(1)]).unwrap();
     let error = consumer.lag(SOON / 10).await.unwrap_err();
     assert!(error.to_string().contains("ListOffsets of t-1"), "{error}");

@@ -136,7 +136,7 @@ impl ColumnLayout {
         &self.slots
     }
 
-    /// Returns the number of retained bytes.
+    /// Returns the size of the retained memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.retained.bytes()
     }

@@ -58,7 +58,7 @@ pub struct Counters {
     pub rows: u64,
     /// Maximum number of bytes that a layout has retained.
     pub peak: u64,
-    /// Number of lost offsets.
+    /// Number of offsets whose records were lost.
     pub lost: u64,
     /// Number of times the position was out of range.
     pub out_of_range: u64,

@@ -20,7 +20,7 @@ pub(crate) fn claim_time(claims: &Map<String, Value>, name: &str) -> Option<Syst
     from_unix_seconds(claims.get(name)?.as_f64()?)
 }
 
-/// Converts seconds since 1970 to a time; `None` if out of range.
+/// Converts seconds since 1970 to a time. Returns `None` if the time is out of range.
 pub(crate) fn from_unix_seconds(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
@@ -36,7 +36,7 @@ pub(crate) fn unsigned(header: &Map<String, Value>, claims: &Map<String, Value>)
     format!("{}.{}", part(header), part(claims))
 }
 
-/// Returns the complete token; `signature` is empty for an unsigned one.
+/// Returns the complete token. `signature` is empty for an unsigned token.
 pub(crate) fn signed(unsigned: &str, signature: &[u8]) -> String {
     format!("{unsigned}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
 }

@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 480 << 10;
 /// Maximum expiry in seconds, in the year 5138. Larger numbers are probably milliseconds.
 const MAX_UNIX_SECONDS: f64 = 1e11;
 
-/// A token as supplied by its source.
+/// A token, as its source has supplied it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     pub(crate) value: Secret,
@@ -34,7 +34,7 @@ pub trait TokenSource: Debug + Send + Sync {
     /// Requests a new token. Errors must not contain secrets.
     fn fetch(&self) -> Fetching<'_>;
 
-    /// Returns the error of the last attempt while a request is in progress.
+    /// Returns the error of the last attempt, if a request is still in progress and is being retried.
     fn last_error(&self) -> Option<Error> {
         None
     }

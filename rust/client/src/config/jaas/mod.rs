@@ -28,7 +28,7 @@ enum Module {
 }
 
 impl Module {
-    /// Package prefixes of the classes relocated by Databricks and in MSK's jar.
+    /// Package prefixes of the classes as relocated by Databricks and in MSK's jar.
     const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
     fn from_class(class: &str) -> Option<Self> {
@@ -110,7 +110,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Parses the single entry.
+    /// Parses the configuration, which must be a single entry.
     ///
     /// # Errors
     /// [`Error::Configuration`], which contains no secrets.

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) https: bool,
-    /// Host name; an IPv6 address has no brackets.
+    /// Host name or IP address. An IPv6 address has no brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Path with the query.
+    /// Path, including the query.
     pub(crate) path: String,
     /// URL without its query, for error texts.
     pub(crate) display_url: String,

@@ -25,7 +25,7 @@ use crate::security::tls::Tls;
 pub(crate) use endpoint::{Endpoint, percent_decode};
 pub(crate) use proxy::Proxy;
 
-/// Maximum size of response headers.
+/// Maximum size of response headers, in bytes.
 const MAX_HEADER_SIZE: usize = 64 << 10;
 
 /// An HTTP response.
@@ -44,11 +44,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// Option names, limits and error texts for a kind of HTTP server.
 #[derive(Debug)]
 pub(crate) struct ServerProfile {
-    /// Option that sets the connect timeout.
+    /// Name of the option that sets the connect timeout.
     pub(crate) connect_option: &'static str,
-    /// Option that sets the read timeout.
+    /// Name of the option that sets the read timeout.
     pub(crate) read_option: &'static str,
-    /// Maximum size of a response body.
+    /// Maximum size of a response body, in bytes.
     pub(crate) max_body: usize,
     /// Creates the error for a response body that exceeds `max_body`.
     pub(crate) too_large: fn(&Endpoint) -> Error,

@@ -20,7 +20,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Like [`read_text`], without blocking the runtime; trims surrounding whitespace.
+/// Like [`read_text`], but does not block the runtime, and removes leading and trailing whitespace.
 ///
 /// # Errors
 /// [`Error::Authentication`] if the file cannot be read.

@@ -165,7 +165,7 @@ impl fmt::Debug for Kerberos {
     }
 }
 
-/// An error reported by the library.
+/// An error that the Kerberos library reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GssError {
     major: Status,

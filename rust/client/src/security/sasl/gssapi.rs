@@ -48,7 +48,7 @@ pub(super) struct Gssapi {
     tickets: Arc<Mutex<TicketState>>,
 }
 
-/// Parameters of a login.
+/// Parameters of logins with GSSAPI.
 #[derive(Debug)]
 struct Shared {
     kerberos: &'static Kerberos,
@@ -72,7 +72,7 @@ struct KeytabTickets {
     credentials: Arc<Credentials>,
     /// Remaining lifetime below which the tickets are renewed; zero if their lifetime is unlimited.
     renew_below: Duration,
-    /// Time of the last request for tickets.
+    /// Time at which tickets were last requested.
     requested_at: Instant,
 }
 
@@ -323,7 +323,7 @@ enum Stage {
     Context,
     /// The broker offers security layers, and the client chooses "none".
     SecurityLayer,
-    /// All messages are sent.
+    /// All messages of the exchange are sent.
     Complete,
 }
 

@@ -18,7 +18,7 @@ use crate::secret::Secret;
 const ACTION: &str = "kafka-cluster:Connect";
 const SERVICE: &str = "kafka-cluster";
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// Lifetime of a signature in seconds; MSK accepts no other value.
+/// Lifetime of a signature, in seconds. MSK accepts no other value.
 const EXPIRES_SECONDS: &str = "900";
 /// Maximum time to look up credentials. It is shorter than the timeout for setting up a connection, so that the error
 /// names the credentials as the cause.

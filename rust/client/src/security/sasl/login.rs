@@ -93,7 +93,7 @@ impl Login {
         Ok(Prepared { exchange, token })
     }
 
-    /// Logs in on a new connection, or on one whose session is about to end.
+    /// Logs in on a new connection, or on a connection whose session is about to end.
     ///
     /// # Errors
     /// [`Error::Authentication`] if the broker rejects the login or cannot be verified; [`Error::Connection`] if

@@ -24,7 +24,7 @@ const MAX_CONCURRENT: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct LoginBackoff {
     state: Mutex<State>,
-    /// Notified when a login ends.
+    /// Notified whenever a login ends.
     ended: Notify,
 }
 
@@ -151,7 +151,7 @@ impl LoginBackoff {
     }
 }
 
-/// A login in progress.
+/// A login that is in progress.
 #[derive(Debug)]
 pub(crate) struct LoginAttempt<'a> {
     backoff: &'a LoginBackoff,

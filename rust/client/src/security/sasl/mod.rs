@@ -1,4 +1,4 @@
-//! SASL logins: the exchange between a mechanism and a broker, sent in SaslHandshake and SaslAuthenticate.
+//! SASL logins: exchanges of tokens between a mechanism and a broker, in SaslHandshake and SaslAuthenticate requests.
 
 mod assertion;
 mod file;
@@ -63,7 +63,7 @@ pub(crate) trait SaslIo: Sync {
     /// Returns the host and port of the broker.
     fn address(&self) -> &str;
 
-    /// Sends a request and waits for the response, up to the request timeout.
+    /// Sends a request and waits for the response, at most for the request timeout.
     fn exchange<R: Request + Sync>(
         &self,
         request: &R,

@@ -1,4 +1,4 @@
-//! The OAUTHBEARER mechanism: logins with a token (RFC 7628, KIP-255).
+//! The OAUTHBEARER mechanism, which logs in with a token (RFC 7628, KIP-255).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 /// Minimum number of iterations (RFC 7677). With fewer iterations, the password could easily be guessed from a captured
 /// exchange.
 const MIN_ITERATIONS: u32 = 4096;
-/// Maximum number of iterations. Kafka stores at most 16,384; a larger number would only waste the client's time.
+/// Maximum number of iterations. Kafka stores at most 16,384, and a larger number would only cost the client time.
 const MAX_ITERATIONS: u32 = 1_000_000;
 const MAX_SALT: usize = 1024;
 /// Maximum length of a broker's message, which contains a nonce, a salt and a number, or a signature.
@@ -176,7 +176,7 @@ pub(super) struct Challenge<'a> {
     pub(super) iterations: NonZeroU32,
 }
 
-/// Returns an authentication error without an address, which the login adds.
+/// Returns an authentication error without an address. The login adds the address.
 fn authentication_error(reason: impl Into<String>) -> Error {
     Error::authentication("", reason)
 }

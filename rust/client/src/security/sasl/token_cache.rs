@@ -46,7 +46,7 @@ struct State {
     /// Token without a known expiry, for a single login, and the time at which it arrived.
     spare: Option<(Instant, Arc<Token>)>,
     failed: Option<(Instant, Error)>,
-    /// The fetch in progress, shared by all waiting logins.
+    /// The fetch in progress, which all waiting logins share.
     fetch: Option<watch::Receiver<Option<FetchResult>>>,
     fetcher: Option<AbortHandle>,
     refresher: Option<AbortHandle>,
@@ -59,7 +59,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The token of a client, shared by its connections.
+/// The token of a client, which all its connections share.
 #[derive(Debug)]
 pub(super) struct TokenCache(Arc<Shared>);
 
@@ -205,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps for `wait`; returns false early if `token` is replaced or expires.
+    /// Sleeps for `wait`. Returns false, before `wait` has passed, if `token` is replaced or expires.
     async fn sleep_while_current(&self, token: &Arc<Token>, wait: Duration) -> bool {
         let due = SystemTime::now() + wait;
         loop {

@@ -1,4 +1,4 @@
-//! Detection of changes to certificate and key files.
+//! Detects changes of certificate and key files.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};

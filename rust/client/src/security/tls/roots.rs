@@ -76,7 +76,7 @@ fn folder(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(certificates)
 }
 
-/// Returns the files of a directory, sorted.
+/// Returns the files in a directory, sorted by path.
 pub(super) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {

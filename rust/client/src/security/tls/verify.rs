@@ -194,7 +194,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Returns a name that the certificate is valid for.
+/// Returns a name for which the certificate is valid.
 fn any_name(certificate: &CertificateDer<'_>) -> Option<ServerName<'static>> {
     let names = Certificate::parse(certificate)?.names;
     names.into_iter().find_map(|name| ServerName::try_from(name.replacen('*', "any", 1)).ok())

@@ -32,8 +32,8 @@ final class Client implements AutoCloseable {
   /**
    * Sends a request and returns the response.
    *
-   * @throws UncheckedIOException with an InterruptedIOException, which Spark treats as the end of a stopped query:
-   *     the thread was interrupted while it waited for brokers
+   * @throws UncheckedIOException if the thread was interrupted while it waited for brokers. Its cause is an
+   *     InterruptedIOException, which Spark treats as the end of a stopped query
    */
   @SuppressWarnings("unchecked")
   Map<String, Object> send(Map<String, Object> request) {

@@ -63,7 +63,7 @@ final class Columns {
     return new ReadSchema(schema, Json.text(response.get("found")));
   }
 
-  /** Returns the types of decoded columns as Spark's JSON. */
+  /** Returns the types of the decoded columns by name, in Spark's JSON. */
   static Map<String, Object> types(StructType schema, Set<String> decoded) {
     Map<String, Object> types = new LinkedHashMap<>();
     for (StructField field : schema.fields()) {

@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Bytes that brokers sent. */
+/** Size of the fetched records, in bytes. */
 public final class FetchedBytesMetric extends CustomSumMetric {
   static final String NAME = "fetchedBytes";
 

@@ -41,7 +41,7 @@ interface FieldWriter {
     }
   }
 
-  /** Writer of an {@code int} column. */
+  /** Writes an {@code int} column. */
   final class IntWriter implements FieldWriter {
     @Override
     public void put(UnsafeRow row, int ordinal, RowBuffer buffer) {
@@ -54,7 +54,7 @@ interface FieldWriter {
     }
   }
 
-  /** Writer of a {@code timestamp} column, in microseconds. */
+  /** Writes a {@code timestamp} column, whose values are in microseconds. */
   final class LongWriter implements FieldWriter {
     @Override
     public void put(UnsafeRow row, int ordinal, RowBuffer buffer) {

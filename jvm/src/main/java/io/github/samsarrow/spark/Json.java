@@ -7,7 +7,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** JSON as maps, lists, strings, longs, booleans and null, for requests, responses and checkpoints. */
+/**
+ * Parses and formats the JSON of requests, responses and checkpoints. JSON values are represented as maps, lists,
+ * strings, longs, booleans and null.
+ */
 final class Json {
   private static final int MAX_DEPTH = 32;
 

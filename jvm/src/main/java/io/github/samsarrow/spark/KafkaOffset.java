@@ -44,7 +44,7 @@ final class KafkaOffset extends Offset {
     return offsets;
   }
 
-  /** Returns the offset of a partition, or 0 if it is missing. */
+  /** Returns the offset of a partition, or 0 if the partition is missing. */
   long at(String topic, int partition) {
     return offsets.getOrDefault(topic, new TreeMap<>()).getOrDefault(partition, 0L);
   }

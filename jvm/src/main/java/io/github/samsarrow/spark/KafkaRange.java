@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.read.InputPartition;
  *
  * @param json the range in the library's JSON, which is parsed again in the task
  * @param preferredLocations executor that should read the partition in every micro-batch; empty if there is no
- * preference
+ *     preference
  */
 record KafkaRange(String json, String[] preferredLocations) implements InputPartition {
   /** Returns the ranges of a plan. */

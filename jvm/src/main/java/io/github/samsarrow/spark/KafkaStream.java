@@ -21,7 +21,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
-/** Source of a streaming query on the driver. The library plans the micro-batches. */
+/** Driver side of the source of a streaming query. The library plans the micro-batches. */
 class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
   private final Options options;
   private final String checkpoint;

@@ -10,13 +10,13 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Topics as a table for batch and streaming reads and writes. */
+/** Table for batch and streaming reads and writes of topics. */
 final class KafkaTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
   private final Options options;
   private final SamsarrowException unreadable;
 
-  /** Schemas from the registry that determine the types of keys and values; null if not requested yet. */
+  /** Schemas from the registry that determine the types of keys and values; null if they are not requested yet. */
   private String registrySchemas;
 
   /**

@@ -35,7 +35,8 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   /**
    * Checks a write of one batch or query.
    *
-   * @param truncating true if existing rows should be replaced: the mode overwrite, or the output mode complete
+   * @param truncating true if existing rows should be replaced, as in the mode overwrite and in the output mode
+   *     complete
    */
   KafkaWrite(Options options, StructType schema, boolean truncating) {
     this.options = options;

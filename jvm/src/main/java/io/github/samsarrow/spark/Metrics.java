@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /** Metrics of a read that Spark shows in its SQL tab. They are taken from the counters of the library. */
 final class Metrics {
-  /** Indexes into the library's counters. */
+  /** Indexes of the counters that the library returns. */
   static final int WAIT_NS = 0;
 
   static final int DECODE_NS = 1;

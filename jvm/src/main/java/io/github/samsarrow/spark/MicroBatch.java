@@ -13,7 +13,8 @@ import org.apache.spark.SparkContext;
  */
 record MicroBatch(String query, String number) implements Serializable {
   /**
-   * Returns the micro-batch of this driver thread; outside of a query its fields are null, which the library rejects.
+   * Returns the micro-batch that this driver thread runs. Outside of a query its fields are null, which the library
+   * rejects.
    */
   static MicroBatch current() {
     SparkContext spark = SparkContext.getOrCreate();

@@ -1,8 +1,8 @@
 package io.github.samsarrow.spark;
 
 /**
- * Native functions of the library. Handles consist of a slot and a generation, so that a stale one is rejected. All
- * functions throw {@link SamsarrowException}; JSON is UTF-8.
+ * Native functions of the library. Handles consist of a slot and a generation, so that the library can reject the
+ * handle of a closed object. All functions throw {@link SamsarrowException}. JSON is passed as UTF-8.
  */
 final class Native {
   private Native() {}
@@ -40,7 +40,9 @@ final class Native {
   /** Returns the counters of a reader, at the indexes in {@link Metrics}. */
   static native long[] counters(long reader);
 
-  /** Opens a writer for the rows of one task; the columns are those of a {@code write_task} request. */
+  /**
+   * Opens a writer for the rows of one task. {@code request} is a {@code write_task} request, which names the columns.
+   */
   static native long openWriter(long client, byte[] request);
 
   /** Allocates a row buffer, which replaces the previous row buffer, and returns its address. */

@@ -12,7 +12,7 @@ import org.slf4j.LoggerFactory;
 final class NativeLog {
   private NativeLog() {}
 
-  /** Writes the queued lines. */
+  /** Fetches the queued lines from the library and writes them to the loggers. */
   static void drain() {
     byte[] lines = Native.lines();
     if (lines.length > 0) {

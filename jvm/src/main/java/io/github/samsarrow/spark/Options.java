@@ -21,10 +21,10 @@ final class Options implements Serializable {
 
   private final TreeMap<String, String> options = new TreeMap<>();
 
-  /** Delegation token that replaces the login options, as JSON of the library, or null. */
+  /** Delegation token that replaces the login options, in the library's JSON, or null. */
   private final TreeMap<String, String> token;
 
-  /** Schemas from the registry that determine the types of keys and values, as JSON of the library. */
+  /** Schemas from the registry that determine the types of keys and values, in the library's JSON. */
   private final String registrySchemas;
 
   Options(Map<String, String> options) {
@@ -44,7 +44,7 @@ final class Options implements Serializable {
     return new Options(merged, token, registrySchemas);
   }
 
-  /** Returns these options with schemas from the registry. */
+  /** Returns a copy of these options that contains schemas from the registry. */
   Options withRegistrySchemas(String registrySchemas) {
     return new Options(options, token, registrySchemas);
   }

@@ -148,7 +148,7 @@ final class PushedPredicates {
     return Use.PARTIAL;
   }
 
-  /** Returns the bounds as JSON for the library. */
+  /** Returns the bounds in the JSON that the library expects. */
   Map<String, Object> json() {
     Map<String, Object> json = new TreeMap<>();
     json.put("topics", topics);

@@ -71,7 +71,7 @@ abstract class RawVector extends ColumnVector {
     return 1;
   }
 
-  /** Sets the addresses of the next batch. */
+  /** Reads the addresses of the next batch from its slots. */
   void attach(long slots, int rows) {
     setRows(rows, slot(slots, 0), slot(slots, 7) == 1);
   }
@@ -82,7 +82,7 @@ abstract class RawVector extends ColumnVector {
     indexMask = constant ? 0 : -1;
   }
 
-  /** Marks the memory as freed. */
+  /** Marks the memory as freed, so that assertions detect later accesses. */
   void detach() {
     rows = 0;
   }

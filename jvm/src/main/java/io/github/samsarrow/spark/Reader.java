@@ -99,8 +99,8 @@ final class Reader implements PartitionReader<ColumnarBatch> {
   }
 
   /**
-   * Returns the number of rows of the next batch, 0 if none has arrived, -1 at the end. The library enforces the
-   * timeout.
+   * Returns the number of rows in the next batch, 0 if no batch has arrived, or -1 at the end of the range. The library
+   * enforces the poll timeout.
    */
   private synchronized int poll(int ms) {
     if (ended) {

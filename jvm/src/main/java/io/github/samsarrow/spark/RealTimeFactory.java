@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 
-/** Creates the readers of tasks in real-time mode, which are row by row. */
+/** Creates the readers of tasks in real-time mode, which read row by row. */
 final class RealTimeFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1;
 

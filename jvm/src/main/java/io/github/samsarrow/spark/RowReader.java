@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 
-/** Row reader over a {@link Reader}. */
+/** Returns the batches of a {@link Reader} row by row. */
 final class RowReader implements PartitionReader<InternalRow> {
   private final Reader batches;
   private Iterator<InternalRow> rows = Collections.emptyIterator();

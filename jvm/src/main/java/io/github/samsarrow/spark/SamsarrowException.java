@@ -9,7 +9,7 @@ public final class SamsarrowException extends RuntimeException {
   private final boolean retriable;
 
   /**
-   * Called by the library.
+   * The library calls this constructor through JNI.
    *
    * @param kind the family of the error, such as {@code configuration} or {@code data_loss}
    * @param name the name of its class in Python, such as {@code UnknownTopicOrPartitionError}
