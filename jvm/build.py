@@ -2,7 +2,7 @@
 
     python jvm/build.py jvm/target/samsarrow-spark.jar target/ci/libsamsarrow_jvm.so
 
-One library per architecture, which is read from its ELF header. Builds are reproducible.
+Takes one native library per architecture. The ELF header of a library names its architecture. Builds are reproducible.
 """
 
 from __future__ import annotations

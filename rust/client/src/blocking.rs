@@ -1,4 +1,4 @@
-//! Runs work that takes milliseconds on other threads than those that serve timers and connections.
+//! Runs work that takes milliseconds on separate threads, so that it does not delay timers and connections.
 
 use std::panic::resume_unwind;
 

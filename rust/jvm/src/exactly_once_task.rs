@@ -1,5 +1,5 @@
-//! Task of a micro-batch that is written exactly once. The task writes its rows in one transaction together with its
-//! commit marker, or skips them if an earlier attempt has committed them.
+//! Task of a micro-batch that is written exactly once. The task writes its rows and its commit marker in a single
+//! transaction. If an earlier attempt has committed the rows, the task skips them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

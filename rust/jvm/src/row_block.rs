@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 /// Topic, and the batch of its rows.
 pub(crate) type TopicRows = (Arc<str>, RecordBatch);
 
-/// Minimum size of a row in bytes: the size of the length of its value.
+/// Minimum size of a row in bytes. Each row contains at least the length of its value.
 const MIN_ROW_BYTES: usize = 4;
 
 /// Returns the rows of a buffer grouped by topic. Topics are in the order of their first rows.

@@ -190,11 +190,11 @@ pub enum Partitioner {
     Murmur2,
     /// Round robin.
     RoundRobin,
-    /// CRC-32 of the key. All records without a key go to one partition.
+    /// CRC-32 of the key. All records without a key go to the same partition.
     Consistent,
     /// CRC-32 of the key. Records without a key are distributed over all partitions.
     ConsistentRandom,
-    /// FNV-1a hash of the key. All records without a key go to one partition.
+    /// FNV-1a hash of the key. All records without a key go to the same partition.
     Fnv1a,
     /// FNV-1a hash of the key. Records without a key are distributed over all partitions.
     Fnv1aRandom,

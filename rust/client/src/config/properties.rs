@@ -7,7 +7,7 @@ use crate::secret::Secret;
 /// Returns the value of `key` in a properties file. If the key occurs several times, the last value counts.
 ///
 /// # Errors
-/// The reason why the file is invalid, without any of its content.
+/// Returns the reason why the file is invalid, without any of its content.
 pub(super) fn lookup(text: &str, key: &str) -> Result<Option<Zeroizing<String>>, &'static str> {
     let mut result = None;
     for line in logical_lines(text) {
@@ -22,7 +22,7 @@ pub(super) fn lookup(text: &str, key: &str) -> Result<Option<Zeroizing<String>>,
 /// Returns all names and values of a properties file, in order. The values are treated as secrets.
 ///
 /// # Errors
-/// The reason why the file is invalid, without any of its content.
+/// Returns the reason why the file is invalid, without any of its content.
 pub fn properties(text: &str) -> Result<Vec<(String, Secret)>, &'static str> {
     let pair = |line: Zeroizing<String>| {
         let (name, value) = split(&line);

@@ -54,7 +54,7 @@ struct Provider {
     source: Source,
     /// Paths of files and directories that may be read; `None` for any.
     paths: Option<Vec<PathBuf>>,
-    /// Pattern of the environment variables that may be read; `None` for any.
+    /// Pattern that matches the environment variables that may be read; `None` for any.
     names: Option<Regex>,
 }
 

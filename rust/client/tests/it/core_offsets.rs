@@ -191,7 +191,7 @@ async fn recreated_topic_is_committed_to_once_its_id_is_known() {
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
-    // The offset belongs to the topic that is known at the time of the call, which is the deleted one.
+    // The offset belongs to the topic that is known at the time of the call, which is the deleted topic.
     let old = commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
     let error = old.into_iter().next().unwrap().1.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID.code()));

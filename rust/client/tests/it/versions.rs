@@ -157,7 +157,8 @@ fn problem(release: Release, since: &str, outcome: Result<()>) -> Option<String>
     let can = release >= Release::named(since).unwrap();
     match outcome {
         Ok(()) => (!can).then(|| format!("works, though it requires {since}")),
-        // Only two errors are correct: the broker does not support the request at all, or not with this argument.
+        // Only two classes of errors are correct. One means that the broker does not support the request at all, the
+        // other that it does not support an argument.
         Err(error) if can || !["UnsupportedVersionError", "ConfigurationError"].contains(&&*error.name()) => {
             Some(error.to_string())
         }

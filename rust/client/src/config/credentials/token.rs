@@ -49,7 +49,7 @@ impl Token {
     /// without a known expiry is used for a single login.
     ///
     /// # Errors
-    /// The reason why the text is not a valid token; it does not contain the token.
+    /// Returns the reason why the text is not a valid token. The reason does not contain the token.
     pub fn new(value: String, expires: Option<SystemTime>) -> std::result::Result<Self, String> {
         let value = Secret::from(value);
         let text = value.reveal();
@@ -72,7 +72,7 @@ impl Token {
     /// claim.
     ///
     /// # Errors
-    /// As for [`Self::new`], and for a time that is out of range.
+    /// Like [`Self::new`]. Also fails if `until` is out of range.
     pub fn until_seconds(value: String, until: Option<f64>) -> std::result::Result<Self, String> {
         let token = Self::new(value, None)?;
         let Some(until) = until else { return Ok(token) };
@@ -90,7 +90,7 @@ impl Token {
     /// Adds extensions to the token. An extension replaces an existing one of the same name.
     ///
     /// # Errors
-    /// A name or value that is not allowed.
+    /// Fails if a name or a value is not allowed.
     pub fn with_extensions(mut self, extensions: Vec<(String, String)>) -> std::result::Result<Self, String> {
         for (name, value) in extensions {
             check_extension(&name, &value)?;

@@ -1,7 +1,8 @@
 //! `sasl.jaas.config`: credentials in Java's form, as a single entry of a JAAS configuration.
 //!
-//! The entry is parsed as in Java and converted to this client's options. No class is ever loaded: login modules are
-//! known by name, others are errors (CVE-2023-25194). No error quotes the entry, which may be part of a password.
+//! The entry is parsed as in Java and converted to this client's options. No class is ever loaded. Known login modules
+//! are recognised by name, and all others are errors (CVE-2023-25194). No error quotes the entry, because it may be
+//! part of a password.
 
 #[cfg(test)]
 #[allow(clippy::type_complexity, reason = "a table of cases")]
@@ -272,8 +273,8 @@ impl Entry {
 }
 
 impl KerberosOptions {
-    /// Checks the settings that Java's module requires: it reads a keytab only with useKeyTab, and without other
-    /// credentials it prompts for a password, which this client cannot do.
+    /// Checks the settings that Java's module requires. The module reads a keytab only with useKeyTab. Without other
+    /// credentials it would prompt for a password, which this client cannot do.
     fn check(&self, use_keytab: bool, use_cache: bool, keytab_by_option: bool) -> Result<()> {
         if use_keytab && self.keytab.is_none() {
             return Err(jaas_error("useKeyTab=true needs keyTab"));

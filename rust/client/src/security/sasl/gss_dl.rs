@@ -1,10 +1,10 @@
 //! Safe wrapper of the system's Kerberos library, which is loaded when a client that uses GSSAPI is created.
 //!
-//! The library is not bundled with the wheel: distributions patch and configure it (`krb5.conf`), which a bundled copy
-//! would miss. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
+//! The library is not bundled with the wheel, because a bundled copy would lack the patches and the configuration
+//! (`krb5.conf`) of the distribution. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
 //!
-//! A single file despite its length: it contains all unsafe code of this module, so that it can be reviewed in one
-//! pass.
+//! This file is not split despite its length. It contains all unsafe code of the SASL module, so that the code can be
+//! reviewed in one pass.
 #![allow(unsafe_code, reason = "a library loaded at run time is called through raw pointers")]
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
@@ -242,7 +242,7 @@ impl Kerberos {
         &self.name
     }
 
-    /// Returns an error if the status of a call indicates one.
+    /// Returns an error if the status of a call contains error bits.
     fn check(&self, major: Status, minor: Status) -> Result<(), GssError> {
         if major & ERRORS == 0 {
             return Ok(());

@@ -1,8 +1,8 @@
 //! The GSSAPI mechanism: Kerberos 5 (RFC 4752), based on the system's Kerberos library.
 //!
 //! The library waits for the KDC in the calling thread, up to half a minute if nothing responds, and cannot be
-//! interrupted. It is therefore called on blocking threads, by one login of a client at a time. An abandoned login
-//! continues, and logins queued behind it share its failure.
+//! interrupted. Therefore it is called on blocking threads, and by only one login of a client at a time. A login that
+//! the client has abandoned continues, and the logins queued behind it share its failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -27,7 +27,7 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// Size of the nonce before base64 encoding, in bytes.
 const NONCE_SIZE: usize = 24;
 
-/// GS2 header: no channel binding, no authorization id.
+/// Header of the first message. It means: no channel binding and no authorization id.
 const GS2_HEADER: &str = "n,,";
 
 const UNVERIFIED: &str = "the response is not from a broker that knows your password";

@@ -77,7 +77,7 @@ impl TokenCache {
         Self(Arc::new(Shared { source, refresh, state: Mutex::default() }))
     }
 
-    /// Returns a valid token: the cached token, or a new token if the cached one is missing or expired.
+    /// Returns the cached token, or a new token if the cached token is missing or has expired.
     ///
     /// # Errors
     /// Fails if the source fails to fetch a token; [`Error::Connection`] if the fetch takes too long.

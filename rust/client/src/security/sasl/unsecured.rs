@@ -1,4 +1,4 @@
-//! Unsecured tokens: the client creates them without a signature, for test brokers that accept any token.
+//! Unsecured tokens, which the client creates without a signature. They are for test brokers that accept any token.
 
 use std::time::{Duration, SystemTime};
 

@@ -11,7 +11,7 @@ use super::x509;
 const MAGIC: [u8; 4] = [0xFE, 0xED, 0xFE, 0xED];
 /// Constant text that is hashed after the password when a store's digest is computed.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
-/// Size of a SHA-1 digest, in bytes: the digests of keys and stores, and the salt of a key.
+/// Size of a SHA-1 digest in bytes, which is also the size of a key's salt.
 const DIGEST_SIZE: usize = 20;
 /// Object identifier 1.3.6.1.4.1.42.2.17.1.1 of the algorithm that protects JKS keys.
 const KEY_PROTECTOR: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x2A, 0x02, 0x11, 0x01, 0x01];

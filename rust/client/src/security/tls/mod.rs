@@ -75,8 +75,8 @@ impl Tls {
         Ok(Self { options: options.clone(), current: Mutex::new(current) })
     }
 
-    /// Returns the configuration for a new handshake. It is read again if the files have changed; the previous
-    /// configuration remains in use if the new files cannot be used.
+    /// Returns the configuration for a new handshake. Reads the files again if they have changed, and keeps the
+    /// previous configuration if the new files cannot be used.
     pub(crate) async fn config(self: &Arc<Self>) -> Arc<ClientConfig> {
         let tls = Arc::clone(self);
         // Runs on a blocking thread, because the files may be on a network file system.

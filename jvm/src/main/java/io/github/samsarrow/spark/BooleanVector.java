@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.Platform;
 
-/** Column of booleans. Each takes one bit, starting with the least significant bit of a byte. */
+/** Column of booleans. Each boolean takes one bit, starting with the least significant bit of a byte. */
 final class BooleanVector extends RawVector {
   private long data;
 

@@ -3,8 +3,8 @@ package io.github.samsarrow.spark;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Native memory to which the library writes the addresses of the columns of a batch: 8 slots for the batch, and 8
- * for each vector, including nested ones.
+ * Native memory to which the library writes the addresses of the columns of a batch: 8 slots for the batch, and 8 slots
+ * for each vector, including nested vectors.
  */
 final class ColumnLayout {
   static final int SLOT = Long.BYTES;

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** Metrics of a read that Spark shows in its SQL tab. They are taken from the counters of the library. */
+/** Metrics of a read that Spark shows in its SQL tab. Their values are taken from the counters of the library. */
 final class Metrics {
   /** Indexes of the counters that the library returns. */
   static final int WAIT_NS = 0;

@@ -37,7 +37,9 @@ final class Options implements Serializable {
     this.registrySchemas = registrySchemas;
   }
 
-  /** Returns these options of a table, with {@code more} as the overriding options of one read or write. */
+  /**
+   * Returns a copy of these options of a table, in which the options {@code more} of one read or write take precedence.
+   */
   Options merge(Map<String, String> more) {
     TreeMap<String, String> merged = new TreeMap<>(options);
     more.forEach((name, value) -> merged.put(name.toLowerCase(Locale.ROOT), value));

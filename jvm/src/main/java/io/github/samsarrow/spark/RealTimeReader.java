@@ -49,7 +49,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     throw new UnsupportedOperationException("real-time mode reads rows with a timeout");
   }
 
-  /** Called by Spark 4.1. */
+  /** Spark 4.1 calls this method instead of the method with two arguments. */
   @Override
   public RecordStatus nextWithTimeout(Long timeoutMs) throws IOException {
     return RecordStatus.newStatusWithoutArrivalTime(nextWithin(timeoutMs));
