@@ -47,7 +47,7 @@ pub struct OffsetAndMetadata {
     pub leader_epoch: Option<i32>,
 }
 
-/// Offset and timestamp of a record, found by a search for a timestamp.
+/// Offset of a record and its timestamp, as returned by ListOffsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
     /// Offset.

@@ -75,9 +75,9 @@ impl Values {
         })
     }
 
-    /// Returns `fetch.max.bytes`, limited to 90% of `receive.message.max.bytes`. A response larger than
-    /// `receive.message.max.bytes` closes the connection, and so would every repeated response. The other 10% are
-    /// reserved for the headers of topics and partitions.
+    /// Returns `fetch.max.bytes`, limited to 90% of `receive.message.max.bytes`. A larger response than
+    /// `receive.message.max.bytes` would close the connection, again and again. The other 10% are reserved for the
+    /// headers of topics and partitions.
     fn fetch_max_bytes(&self) -> i32 {
         let received: i32 = self.number("receive.message.max.bytes");
         self.number::<i32>("fetch.max.bytes").min(received - received / 10)

@@ -1,4 +1,5 @@
-//! Options that exist in other clients but not in this one. They are reported as errors that name the replacement.
+//! Options of other clients that have another name or form in this client. They are reported as errors that name the
+//! replacement.
 
 /// Option names of other clients, with their replacements.
 pub(super) const FOREIGN_OPTIONS: &[(&str, &str)] = &[

@@ -15,7 +15,7 @@ pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&claims).ok()
 }
 
-/// Returns the time in a claim (a NumericDate of RFC 7519, which may be fractional).
+/// Returns the time in a claim. Such a time is a NumericDate (RFC 7519), which may be fractional.
 pub(crate) fn claim_time(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
     from_unix_seconds(claims.get(name)?.as_f64()?)
 }

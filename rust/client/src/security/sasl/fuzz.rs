@@ -21,7 +21,7 @@ pub fn gssapi_offer(offer: &[u8]) -> bool {
     check_layer_offer(offer).is_ok()
 }
 
-/// Returns true or false for two properties of a text: being a valid token, and having claims.
+/// Returns two flags: true if a text is a valid token, and true if it has claims.
 pub fn token(text: &str) -> (bool, bool) {
     (Token::new(text.to_owned(), None).is_ok(), jwt::claims(text).is_some())
 }

@@ -420,7 +420,8 @@ impl Credentials {
         let store = KeyValueSet { count: pairs.len() as u32, elements: pairs.as_ptr() };
         let (mechanism, mut minor) = (Oid::new(KERBEROS), 0);
         let mechanisms = OidSet { count: 1, elements: &mechanism };
-        // Created before the call, so that dropping it destroys the tickets that a failed attempt leaves in the cache.
+        // This value is created before the call, so that dropping it destroys the tickets that a failed attempt leaves
+        // in the cache.
         let mut credentials = Self { kerberos, handle: null_mut(), cache: Some(cache.clone()) };
         // SAFETY: all pointers outlive the call; the library copies the values it keeps.
         let major = unsafe {
@@ -470,7 +471,7 @@ impl Credentials {
     /// Returns the remaining lifetime of the credentials; `None` if it is unlimited.
     ///
     /// # Errors
-    /// Fails if the library returns an error. It may read the cache only now.
+    /// Fails if the library returns an error, for example because it reads the cache only now.
     pub(super) fn lifetime(&self) -> Result<Option<Duration>, GssError> {
         let (mut minor, mut remaining) = (0, 0);
         // SAFETY: the credentials were created by the library; the other pointers are to locals, or null, which is

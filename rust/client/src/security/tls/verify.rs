@@ -104,8 +104,8 @@ impl Verifier {
             .map_err(|error| self.rejection(&error, cert, &[], None))
     }
 
-    /// Returns true if the certificate is identical to a configured certificate and has not expired. The host name is
-    /// not checked.
+    /// Returns true if the certificate is identical to a configured certificate and is currently valid. The host name
+    /// is not checked.
     fn is_trusted_leaf(&self, end_entity: &CertificateDer<'_>) -> bool {
         let is_current =
             |certificate: Certificate<'_>| (certificate.not_before..=certificate.not_after).contains(&x509::now());
