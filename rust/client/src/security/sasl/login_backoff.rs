@@ -1,6 +1,6 @@
 //! Limits on login attempts. After a rejected login, no login is attempted for a time that grows with each rejection,
-//! and callers get the error of the rejection immediately. Without these limits, a wrong password would be sent once
-//! per connection (several to each broker), which may lock the account.
+//! and callers get the error of the rejection immediately. Without these limits, each of the client's connections would
+//! send a wrong password, which may lock the account.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

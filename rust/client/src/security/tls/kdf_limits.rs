@@ -91,8 +91,8 @@ fn bags_iterations(bags: &[u8]) -> Option<u64> {
     let mut sum = 0u64;
     while let Some(bag) = bags.take(SEQUENCE) {
         let mut bag = Reader(bag);
-        // An unreadable bag does not end the loop, because AWS-LC decrypts the bags before it. Certificates and
-        // unencrypted keys are unreadable here, because they have another structure, and count as 0.
+        // An unreadable bag counts as 0 and does not discard the counts of the bags before it, which AWS-LC decrypts
+        // first. Certificates and unencrypted keys are unreadable here, because they have another structure.
         let key = bag.take(OID).and_then(|_type| bag.take(WRAPPED)).and_then(key_iterations);
         sum = sum.saturating_add(key.unwrap_or(0));
     }

@@ -1,5 +1,5 @@
-//! A minimal parser of DER and BER that describes faulty certificates and walks through stores. It makes no trust
-//! decisions; rustls does.
+//! A minimal parser of DER and BER, which describes faulty certificates and walks through stores. Trust decisions are
+//! made by rustls, not by this parser.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -46,7 +46,7 @@ final class Columns {
   record ReadSchema(StructType schema, String registrySchemas) {}
 
   /**
-   * Validates the options and returns the columns that they lead to.
+   * Validates the options and returns the columns of the read.
    *
    * @param chosen types that {@code .schema(...)} sets for typed keys and values
    */

@@ -16,7 +16,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   private final Options options;
   private final SamsarrowException unreadable;
 
-  /** Schemas from the registry that determine the types of keys and values; null if they are not requested yet. */
+  /** Schemas from the registry that determine the types of keys and values; null until they are requested. */
   private String registrySchemas;
 
   /**
