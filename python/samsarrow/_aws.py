@@ -13,7 +13,7 @@ MISSING = (
 
 
 class Source:
-    """Credentials from profiles, containers, instances and roles; looked up for each login, on one thread."""
+    """Credentials from profiles, containers, instances and roles. One thread looks them up for each login."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
@@ -37,7 +37,7 @@ class Source:
         return reply.give(*credentials)
 
     def close(self) -> None:
-        """Does nothing: no resource is held."""
+        """Does nothing, because the source holds no resources."""
 
     def _load(self, sessions: Any) -> tuple[str, str, str | None] | None:
         if role := self._options.get("awsRoleArn"):
@@ -46,7 +46,7 @@ class Source:
             self._credentials = self._session(sessions).get_credentials()
         if self._credentials is None:
             return None
-        # Refreshes credentials that are about to expire.
+        # `get_frozen_credentials` refreshes credentials that are about to expire.
         frozen = self._credentials.get_frozen_credentials()
         return frozen.access_key, frozen.secret_key, frozen.token
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 async def read_to_ends(
     consumer: ConsumerBase, ends: Mapping[TopicPartition, int]
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Polls until all ends are reached; later rows remain for later polls.
+    """Yields rows until all end offsets are reached. Rows after the ends remain for later polls.
 
-    The Rust client stops at the ends, so that nothing can fail between a poll and the yield of its rows. Partitions
-    that a rebalance revokes are skipped; newly assigned ones are read up to their end at that time.
+    The Rust client stops at the end offsets, so nothing can fail between a poll and the yield of its rows. Partitions
+    that a rebalance revokes are skipped; newly assigned partitions are read up to the end that they have at that time.
 
     Args:
-        consumer: consumer, which must not be polled by others until the generator ends.
-        ends: first offset not to read, by partition.
+        consumer: consumer to poll. The application must not poll it until the generator ends.
+        ends: by partition, the first offset that is not read.
     """
     core = consumer._open
     try:
@@ -45,7 +45,7 @@ async def read_to_ends(
 
 
 def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
-    """Sets the offsets at which reading stops, for the partitions that are still assigned."""
+    """Sets the end offsets of the partitions that are still assigned."""
     assigned = set(core.assignment())
     for tp, end in ends.items():
         if tp in assigned:
@@ -55,7 +55,7 @@ def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
 def slice_rows(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
     """Returns the rows with these indices, in ascending order, as one batch.
 
-    Made of slices, which work for both layouts: view arrays have no `take`.
+    Concatenates slices instead of calling `take`, which view arrays do not support.
     """
     runs: list[list[int]] = []
     for row in rows:

@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Runner):
-    """Methods without I/O, and operations as coroutines that wait through `_run`."""
+    """Base of both consumers: methods without I/O, and the other methods as coroutines that wait through `_run`."""
 
     @staticmethod
     async def _on_result(returned: object) -> None:
-        """Handles the return value of a listener or a callback."""
+        """Awaits or checks the return value of a listener or a callback."""
         raise NotImplementedError
 
     @staticmethod
@@ -77,7 +77,7 @@ class ConsumerBase(Runner):
 
     @staticmethod
     async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        """Waits until rows are acknowledged."""
+        """Waits until the brokers have acknowledged the rows of a dead letter."""
         raise NotImplementedError
 
     def __init__(
@@ -97,7 +97,7 @@ class ConsumerBase(Runner):
             if self._typed.letters is not None:
                 self._check_dead_letter(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(pairs, assignors)
-        # Set from the call of `close` until the consumer is closed, which may be after the call returned.
+        # The Rust consumer from the call of `close` until it is closed, which may be after the call has returned.
         self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None
         # True while the listener is being called for revoked or lost partitions.
@@ -105,11 +105,11 @@ class ConsumerBase(Runner):
         # True once the group has sent an assignment, possibly an empty one, until it revokes all partitions.
         self._has_assignment = False
         self._polling = allocate_lock()
-        # Error of the next row, which every poll raises until a seek.
+        # Decode error of the next row. Every poll raises it until the application seeks.
         self._decode_error: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
-        # Closes the consumer, so that it leaves its group, if the application does not.
+        # Closes a consumer that the application does not close, so that it leaves its group.
         self._finalizer = watch_consumer(self, self._core, type(self)._finalize)
 
     @property
@@ -124,7 +124,7 @@ class ConsumerBase(Runner):
         return self._core is None
 
     def __repr__(self) -> str:
-        # `_core` is missing if the constructor raised.
+        # The attribute is missing if the constructor raised.
         if getattr(self, "_core", None) is None:
             return f"<{type(self).__name__} closed>"
         try:
@@ -143,22 +143,22 @@ class ConsumerBase(Runner):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Subscribes to topics as a member of the group, which share the partitions. Replaces an earlier subscription.
+        """Subscribes to topics. The members of the group share their partitions. Replaces an earlier subscription.
 
         The next `poll` joins the group.
 
         Args:
             topics: topic names.
-            pattern: instead of names, a pattern that must match a whole topic name; new topics are found within
-                `metadata.max.age.ms`. RE2 syntax: no look-around, no back references. With `group.protocol=consumer`
-                the broker matches.
+            pattern: regular expression to pass instead of names. It must match a whole topic name. New topics that
+                match are found within `metadata.max.age.ms`. RE2 syntax: no look-around, no back references. With
+                `group.protocol=consumer` the broker does the matching.
             listener: called when partitions are assigned or revoked, in the thread that polls. `AsyncConsumer` awaits
                 awaitable results of its methods.
 
         Raises:
             ConfigurationError: `group.id` is not set, partitions are manually assigned, the pattern is invalid, or
                 both or neither of topics and pattern are set.
-            TypeError: `listener` is no `RebalanceListener`.
+            TypeError: `listener` is not a `RebalanceListener`.
         """
         if isinstance(topics, str):
             raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
@@ -188,10 +188,10 @@ class ConsumerBase(Runner):
         return pattern if pattern is not None else set(names) or None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads exactly these partitions, without joining the group.
+        """Assigns exactly these partitions to the consumer, which does not join the group.
 
-        Partitions that were assigned before keep their positions. Others start at the group's committed offset, or as
-        `auto.offset.reset` says without one.
+        Partitions that were assigned before keep their positions. Other partitions start at the group's committed
+        offset, or follow `auto.offset.reset` if the group has none.
 
         Args:
             partitions: all partitions to read.
@@ -208,11 +208,11 @@ class ConsumerBase(Runner):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch. A format may have to request its schema from a registry.
+        """The schema of every batch. May request the schema of a format from a registry.
 
         Raises:
-            IllegalStateError: the schema comes from a registry, from which an `AsyncConsumer` requests it in its first
-                `poll`.
+            IllegalStateError: the schema comes from a registry, and this is an `AsyncConsumer` that has not polled yet.
+                Its first `poll` requests the schema.
         """
         raw = self._open.empty()
         if self._typed is None:
@@ -222,11 +222,11 @@ class ConsumerBase(Runner):
         return self._typed.empty(raw).schema
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        """Requests schemas from a registry outside of a coroutine."""
+        """Fetches schemas from a registry outside a coroutine."""
         raise NotImplementedError
 
     def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        """Rejects a `DeadLetter` whose producer this class cannot wait for."""
+        """Rejects a `DeadLetter` with a producer of the wrong kind, blocking or async."""
         raise NotImplementedError
 
     def _topics(self) -> set[str]:
@@ -238,9 +238,9 @@ class ConsumerBase(Runner):
         return core.empty_batch() if self._typed is None else self._typed.empty(core.empty_batch())
 
     async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
-        """Decodes fetched rows, and sends bad ones to the dead letter topic.
+        """Decodes fetched rows, and sends rows that cannot be decoded to the dead letter topic.
 
-        Seeks back to the rows that are not returned, so that positions follow the last returned rows.
+        Seeks back to the first rows that are not returned, so that positions are right after the returned rows.
         """
         try:
             read = await typed.read(self._run, raw)
@@ -266,21 +266,21 @@ class ConsumerBase(Runner):
     def enforce_rebalance(self, reason: str = "requested by the application") -> None:
         """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
 
-        With `group.protocol=consumer` it only logs a warning, because the coordinator decides.
+        With `group.protocol=consumer` the call only logs a warning, because the coordinator decides about rebalances.
 
         Args:
             reason: reason for the broker's log (KIP-800).
 
         Raises:
-            IllegalStateError: nothing is subscribed.
+            IllegalStateError: the consumer has no subscription.
         """
         self._open.enforce_rebalance(reason)
 
     def wakeup(self) -> None:
         """Makes the current waiting call, or the next one that may wait, raise `WakeupError`.
 
-        For other threads and signal handlers. `close` and `unsubscribe` ignore it; a `commit` that it ends may still
-        take effect.
+        May be called by other threads and signal handlers. `close` and `unsubscribe` ignore the wakeup. A `commit` that
+        raises `WakeupError` may still take effect.
         """
         self._open.wakeup()
 
@@ -305,19 +305,21 @@ class ConsumerBase(Runner):
             raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
-        # Another thread may see the completion before the callback is registered here: `_run_commit_callbacks` keeps
+        # Another thread may take the completion before the callback is registered here. `_run_commit_callbacks` keeps
         # such completions for later.
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
     def store_offsets(self, what: Committable) -> None:
-        """Marks rows as finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` use them.
+        """Marks rows as finished, so that automatic commits and `commit()` include them.
+
+        Needs `enable.auto.offset.store=false`.
 
         Args:
             what: as in `commit`.
 
         Raises:
-            ConfigurationError: a partition is not assigned, so it may belong to another member; or `poll` itself stores
-                offsets.
+            ConfigurationError: a partition is not assigned, so another member may own it; or `enable.auto.offset.store`
+                is on, so that `poll` itself stores offsets.
         """
         self._open.store_offsets(self._offsets(what) or [])
 
@@ -336,7 +338,7 @@ class ConsumerBase(Runner):
         return self._open.offsets_after(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's current identity in its group, for committing on its behalf.
+        """This consumer's current identity in its group, for `send_offsets_to_transaction`.
 
         Raises:
             ConfigurationError: `group.id` is not set.
@@ -344,35 +346,36 @@ class ConsumerBase(Runner):
         return ConsumerGroupMetadata(*self._open.group_metadata())
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continues reading at `offset`; prefetched rows of the partition are dropped.
+        """Moves the position of a partition to `offset`, and drops its prefetched rows.
 
         Args:
             partition: an assigned partition.
-            offset: a number, or the result of `committed` or of your own store: with its leader epoch the broker can
-                detect whether the record before it was lost, and reading continues where the logs diverged.
+            offset: a number, or an `OffsetAndMetadata` from `committed` or from your own store. If it has a leader
+                epoch, the consumer detects that the record before the offset was lost, and continues where the logs
+                diverged.
         """
         self._decode_error = None
         position, _, epoch = to_committed(offset)
         self._open.seek(to_pair(partition), position, epoch)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
-        # For readers of ranges: limits reading to rows before this offset; None removes the limit.
+        # Limits reading to rows before this offset; None removes the limit. Readers of offset ranges use it.
         self._open.read_until(to_pair(partition), until)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Returns no rows of these partitions, or of all assigned ones, until `resume`.
+        """Stops returning rows of these partitions, or of all assigned partitions, until `resume`.
 
         Positions stay. Prefetched rows are kept, up to half of `queued.max.bytes`.
 
         Raises:
-            IllegalStateError: none is named, and the group has not assigned any yet.
+            IllegalStateError: no partitions are passed, and the group has not assigned any yet.
         """
         if not partitions:
             self._check_assigned("pause()")
         self._open.pause([to_pair(tp) for tp in partitions or self.assignment()])
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undoes `pause`, for these partitions or for all paused ones."""
+        """Resumes these partitions, or all paused partitions."""
         self._open.resume([to_pair(tp) for tp in partitions or self.paused()])
 
     def paused(self) -> set[TopicPartition]:
@@ -380,7 +383,7 @@ class ConsumerBase(Runner):
         return {TopicPartition(*tp) for tp in self._open.paused()}
 
     def _is_assigned(self) -> bool:
-        """Returns true if the assignment is known: manual, or received from the group.
+        """Returns true if partitions were assigned manually, or if the group has sent an assignment.
 
         Raises:
             ConfigurationError: nothing is subscribed or assigned.
@@ -413,7 +416,7 @@ class ConsumerBase(Runner):
         """Polls for rows; with `until_assigned`, polls without taking rows until the group has assigned partitions.
 
         Raises:
-            IllegalStateError: another poll is running. Each would commit the rows of the other.
+            IllegalStateError: another poll is running. Two concurrent polls would commit each other's rows.
         """
         if not self._polling.acquire(blocking=False):
             raise IllegalStateError(
@@ -436,21 +439,21 @@ class ConsumerBase(Runner):
         if typed is not None and not typed.ready:
             await typed.prepare(self._run, self._topics())
         deadline = core.begin_poll(to_seconds(timeout))
-        # Read once per iteration: a result found in the last iteration is still returned.
+        # Read once per iteration, so that a result of the last iteration is still returned after the deadline.
         remaining = deadline.left()
         if self._completed:
             await self._run_commit_callbacks(core)
-        # Results are taken in this thread after all waits, so that a cancelled wait loses nothing.
+        # `try_poll` takes results without waiting, so a cancelled wait loses no result.
         while not (until_assigned and self._is_assigned()):
             error = self._next_decode_error(core)
             result = core.try_poll(not until_assigned and error is None)
             if isinstance(result, pa.RecordBatch):
                 if typed is None:
                     return result
-                # The end of a bounded read was reached without a row.
+                # An empty batch means that a bounded read has reached its end.
                 if not result.num_rows:
                     return self._empty_batch(core)
-                # No rows remain if all were sent to the dead letter topic; they are finished, and the poll continues.
+                # If all rows were sent to the dead letter topic, they are finished and the poll continues.
                 if (rows := await self._decode(core, result, typed)).num_rows or deadline.passed():
                     return rows
                 core.begin_poll(None)
@@ -469,7 +472,7 @@ class ConsumerBase(Runner):
         return self._empty_batch(core)
 
     def _next_decode_error(self, core: _core.Consumer) -> BadValueError | None:
-        """Returns the stored decode error if its row is still the next of its partition, and clears it otherwise."""
+        """Returns the stored decode error if the position is still at its row; otherwise clears the error."""
         error = self._decode_error
         if error is None or error.partition is None or error.offset is None:
             return None
@@ -485,7 +488,7 @@ class ConsumerBase(Runner):
             call.cancel()
 
     async def _dispatch_rebalance(self, core: _core.Consumer, event: _core.Rebalance, remaining: float) -> bool:
-        """Passes a rebalance to the listener; returns false if the preparation did not finish within `remaining`."""
+        """Passes a rebalance to the listener; returns false if preparing took longer than `remaining` seconds."""
         prepared: bool = False
         try:
             prepared = await self._run_or_cancel(core.prepare(event, remaining))
@@ -498,11 +501,11 @@ class ConsumerBase(Runner):
                 await self._notify_listener(event.kind, event.partitions)
                 notified = True
             except Exception:
-                # The listener has handled the event, and the caller gets its exception.
+                # A listener that raises has handled the event. The caller gets the exception.
                 notified = True
                 raise
             finally:
-                # A cancelled or interrupted listener may not have done its seeks: the next poll calls it again.
+                # A cancelled or interrupted listener may not have done its seeks, so the next poll calls it again.
                 if notified:
                     core.acknowledge(event)
                     self._has_assignment = event.kind == "assigned" or bool(core.assignment())
@@ -526,7 +529,7 @@ class ConsumerBase(Runner):
     async def _run_commit_callbacks(self, core: _core.Consumer) -> None:
         """Calls the callbacks of completed asynchronous commits.
 
-        If a callback raises, the next call of this method continues with the following one.
+        If a callback raises, the next call of this method continues with the callback after it.
         """
         self._completed.extend(core.take_completed())
         unregistered: list[_Completed] = []
@@ -535,7 +538,7 @@ class ConsumerBase(Runner):
                 try:
                     completed = self._completed.popleft()
                 except IndexError:
-                    # Another thread that polls or commits may have taken the last one.
+                    # Another thread that polls or commits may have taken the last completion.
                     break
                 commit, failures, error = completed
                 if (registered := self._callbacks.pop(commit, None)) is None:
@@ -549,7 +552,7 @@ class ConsumerBase(Runner):
                     except Exception:
                         raise
                     except BaseException:
-                        # A cancelled or interrupted callback is repeated by the next call, like a listener.
+                        # The next call repeats a cancelled or interrupted callback, like a listener.
                         self._callbacks[commit] = registered
                         self._completed.appendleft(completed)
                         raise
@@ -559,7 +562,7 @@ class ConsumerBase(Runner):
     async def _current_ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
         """Joins the group if the consumer is subscribed, and returns the end offsets of partitions that are not paused.
 
-        Takes no rows, because the lookup of the ends may fail.
+        Polls without taking rows, which would be lost if the lookup of the ends failed.
         """
         limit = self._open.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
         deadline = _core.Deadline(limit)
@@ -628,7 +631,7 @@ class ConsumerBase(Runner):
         core, remaining = self._core, to_seconds(timeout)
         if core is None:
             return
-        # False after an interruption: the rest of the close then runs in the background.
+        # False if the wait was interrupted. The rest of the close then runs in the background.
         wait = False
         try:
             if remaining is None:
@@ -653,7 +656,10 @@ class ConsumerBase(Runner):
                 close.start()
 
     async def _run_last_callbacks(self, core: _core.Consumer) -> None:
-        """Calls commit callbacks, and the listener for the partitions that are given up, unless it is being called."""
+        """Calls commit callbacks, and the listener for the partitions that the consumer gives up.
+
+        Does not call the listener if it is already running.
+        """
         await self._run_commit_callbacks(core)
         if not self._revoking and (event := core.final_rebalance()):
             await self._notify_listener(*event)
@@ -664,7 +670,7 @@ _Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | N
 
 
 def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:
-    """Returns the options with assignors replaced by their names, and the `Assignor` objects."""
+    """Returns the options, in which `Assignor` objects are replaced by their names, and these objects."""
     assignors: list[Assignor] = []
     pairs = []
     for name, value in options:
@@ -683,21 +689,21 @@ def _typed_columns(
     on_decode_error: OnDecodeError,
     raw_values: bool,
 ) -> tuple[list[tuple[str, Any]], TypedColumns]:
-    """Returns the decoder of typed columns, and the options, with `include.headers` set if decoding needs headers."""
-    # Imported here because applications that read bytes do not need it.
+    """Returns the decoder of typed columns, and the options. If decoding needs headers, `include.headers` is set."""
+    # Imported here because applications that read undecoded bytes do not need the module.
     from samsarrow.values.typed_columns import TypedColumns
 
     name = "include.headers"
     include = [str(value).strip().lower() for option, value in options if option.replace("_", ".") == name]
     typed = TypedColumns(key_format, value_format, on_decode_error, raw_values, include == ["true"])
-    # Invalid values are left to the Rust client, which rejects them.
+    # Invalid values are passed on to the Rust client, which rejects them.
     if typed.needs_headers and include in ([], ["false"]):
         options = [(option, value) for option, value in options if option.replace("_", ".") != name] + [(name, True)]
     return options, typed
 
 
 def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
-    """Seeks back to the first of these rows in each partition that is still assigned."""
+    """Seeks each partition that is still assigned back to the first of its rows in the batch."""
     assigned = set(core.assignment())
     positions = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     first: dict[tuple[str, int], int] = {}
@@ -709,7 +715,7 @@ def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
 
 
 def _first_of(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
-    """Returns the first error, with all failures in its `partitions`; None without failures."""
+    """Returns the first error, whose `partitions` contains all failures; None without failures."""
     if not failures:
         return None
     error = failures[0][1]

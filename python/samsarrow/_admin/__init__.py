@@ -1,1 +1,1 @@
-"""The operations of `Admin` and `AsyncAdmin`, one file a family."""
+"""The operations of `Admin` and `AsyncAdmin`, one module per kind of resource."""

@@ -1,6 +1,6 @@
 """Requests for users, ACLs and delegation tokens.
 
-Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
+Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods have the docstrings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 ScramAlteration: TypeAlias = UserScramCredentialUpsertion | UserScramCredentialDeletion
 
-# Rows as passed to and from the Rust client.
+# ACLs, ACL filters and delegation tokens as tuples, the form in which the Rust client takes and returns them.
 AclRow: TypeAlias = tuple[int, str, int, str, str, int, int]
 FilterRow: TypeAlias = tuple[int, str | None, int, str | None, str | None, int, int]
 TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, int]

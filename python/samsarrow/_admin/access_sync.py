@@ -25,42 +25,43 @@ class AccessAdmin(AdminBase):
     def describe_users(
         self, users: Iterable[str] | None = None, *, timeout: Seconds | None = None
     ) -> Results[str, tuple[ScramCredentialInfo, ...]]:
-        """Returns the mechanisms of users whose password the cluster stores (SCRAM, KIP-554).
+        """Returns the SCRAM mechanisms of users whose passwords the cluster stores (KIP-554).
 
         Args:
             users: names; by default all users with such a password.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The mechanisms of each user, `ResourceNotFoundError` for a user without any.
+            The mechanisms of each user. Looking up a user without a stored password raises `ResourceNotFoundError`.
 
         Raises:
             ClusterAuthorizationFailedError: this user may not describe the cluster.
-            UnsupportedVersionError: brokers before Kafka 2.7, or before 3.5 without ZooKeeper.
+            UnsupportedVersionError: the brokers are older than Kafka 2.7, or older than 3.5 in KRaft mode.
         """
         return _access.describe_users(self._open, users, timeout=timeout).wait()
 
     def alter_users(self, alterations: Iterable[ScramAlteration], *, timeout: Seconds | None = None) -> dict[str, None]:
-        """Sets and deletes passwords that the cluster stores (SCRAM, KIP-554).
+        """Sets and deletes SCRAM passwords of users (KIP-554).
 
         Passwords are salted and hashed locally, and never sent. Brokers accept one change per user at a time: several
         changes of a user are made one after another, up to the first failure.
 
         Args:
-            alterations: passwords to set and delete; each user and mechanism once.
+            alterations: passwords to set and delete, at most one alteration per user and mechanism.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some users were not fully changed, with the error of each: `ResourceNotFoundError` if
-                a deleted credential does not exist, `UnacceptableCredentialError` for more iterations than the cluster
-                allows.
-            ConfigurationError: fewer than 4096 iterations, an empty password, a mechanism twice; nothing is changed.
-            UnsupportedVersionError: brokers before Kafka 2.7, or before 3.5 without ZooKeeper.
+            PartialFailureError: not all alterations of some users were made. It has the error of each user:
+                `ResourceNotFoundError` if a password to delete does not exist, `UnacceptableCredentialError` for more
+                iterations than the cluster allows.
+            ConfigurationError: an alteration has fewer than 4096 iterations or an empty password, or a user has two
+                alterations of one mechanism. Nothing is changed.
+            UnsupportedVersionError: the brokers are older than Kafka 2.7, or older than 3.5 in KRaft mode.
         """
         return _access.alter_users(self._open, alterations, timeout=timeout).wait()
 
     def describe_acls(self, acl_filter: AclFilter | None = None, *, timeout: Seconds | None = None) -> list[AclBinding]:
-        """Returns ACLs in the order of their resources (KIP-140).
+        """Returns ACLs, sorted by resource (KIP-140).
 
         Args:
             acl_filter: ACLs to return; by default all.
@@ -73,7 +74,7 @@ class AccessAdmin(AdminBase):
         return _access.describe_acls(self._open, acl_filter, timeout=timeout).wait()
 
     def create_acls(self, acls: Iterable[AclBinding], *, timeout: Seconds | None = None) -> dict[AclBinding, None]:
-        """Adds ACLs (KIP-140). An ACL that already exists stays, without an error.
+        """Adds ACLs (KIP-140). ACLs that already exist are left unchanged and cause no error.
 
         Args:
             acls: ACLs to add.
@@ -82,7 +83,7 @@ class AccessAdmin(AdminBase):
         Raises:
             PartialFailureError: some ACLs were not added, with the error of each: `SecurityDisabledError` if the
                 cluster has no authorizer, `InvalidRequestError` for a principal that is not TYPE:NAME.
-            UnsupportedVersionError: a prefix on brokers before Kafka 2.0.
+            UnsupportedVersionError: an ACL has the pattern type `PREFIXED`, and the brokers are older than Kafka 2.0.
         """
         return _access.create_acls(self._open, acls, timeout=timeout).wait()
 
@@ -92,15 +93,15 @@ class AccessAdmin(AdminBase):
         """Removes all ACLs that match any of several filters (KIP-140).
 
         Args:
-            filters: filters to match; `AclBinding.to_filter` makes one for a single ACL.
+            filters: filters that select ACLs; `AclBinding.to_filter` returns the filter that matches one ACL.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             The removed ACLs by filter.
 
         Raises:
-            PartialFailureError: some ACLs were not removed, with the error of each filter and each remaining ACL:
-                `SecurityDisabledError` if the cluster has no authorizer.
+            PartialFailureError: some ACLs were not removed. It has the error of each failed filter and of each ACL that
+                remains: `SecurityDisabledError` if the cluster has no authorizer.
         """
         return _access.delete_acls(self._open, filters, timeout=timeout).wait()
 
@@ -119,23 +120,27 @@ class AccessAdmin(AdminBase):
         Consumer({"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config, ...})
         ```
 
-        It reaches all brokers with a delay: a login right after this call may be rejected, and succeed if retried.
+        Brokers learn the token with a delay, so a login right after this call may be rejected and succeed when it is
+        retried.
 
         Args:
-            owner: principal of clients that log in with it, `User:alice`; by default this client's user (KIP-373).
-            renewers: principals that may renew it, besides the owner.
-            max_lifetime: lifetime after which it expires regardless of renewals; the default and the maximum are the
-                brokers' `delegation.token.max.lifetime.ms`.
-            timeout: seconds, by default `default.api.timeout.ms`. After a timeout, a token may have been created whose
-                secret is lost.
+            owner: principal of clients that log in with the token, `User:alice`; by default this client's user
+                (KIP-373).
+            renewers: principals that may renew the token, besides the owner.
+            max_lifetime: seconds after which the token expires even if it is renewed; the default and the maximum are
+                the brokers' `delegation.token.max.lifetime.ms`.
+            timeout: seconds, by default `default.api.timeout.ms`. If the call times out, the brokers may still have
+                created a token, whose secret is then lost.
 
         Raises:
             DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.
-            DelegationTokenRequestNotAllowedError: the connection is not logged in, or only with a token.
-            DelegationTokenAuthorizationFailedError: a token for another user needs CREATE_TOKENS on that user.
-            InvalidPrincipalTypeError: an owner or renewer of a type other than `User`.
-            ConfigurationError: an owner or renewer that is not TYPE:NAME.
-            UnsupportedVersionError: brokers before Kafka 1.1, before 3.6 without ZooKeeper; an owner before 3.3.
+            DelegationTokenRequestNotAllowedError: this client did not log in, or logged in with a delegation token.
+            DelegationTokenAuthorizationFailedError: `owner` is another user, and this client's user does not have
+                CREATE_TOKENS on that user.
+            InvalidPrincipalTypeError: the type of the owner or of a renewer is not `User`.
+            ConfigurationError: the owner or a renewer does not have the form TYPE:NAME.
+            UnsupportedVersionError: the brokers are older than Kafka 1.1, or older than 3.6 in KRaft mode, or `owner`
+                is set and they are older than 3.3.
         """
         return _access.create_delegation_token(
             self._open, owner=owner, renewers=renewers, max_lifetime=max_lifetime, timeout=timeout
@@ -147,17 +152,18 @@ class AccessAdmin(AdminBase):
         """Extends a delegation token, up to its maximum lifetime.
 
         Args:
-            token: the token, or its hmac.
-            renew_period: from now; by default the brokers' `delegation.token.expiry.time.ms`.
+            token: the token, or the bytes of its `hmac`.
+            renew_period: seconds from now until the token expires; by default the brokers'
+                `delegation.token.expiry.time.ms`.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             The expiry time, milliseconds since 1970.
 
         Raises:
-            DelegationTokenNotFoundError: the token is unknown, or has not reached the broker yet.
+            DelegationTokenNotFoundError: the token does not exist, or the broker does not know it yet.
             DelegationTokenExpiredError: the token has expired.
-            DelegationTokenOwnerMismatchError: this client's user is neither its owner nor one of its renewers.
+            DelegationTokenOwnerMismatchError: this client's user is neither the owner nor a renewer of the token.
         """
         return _access.renew_delegation_token(self._open, token, renew_period=renew_period, timeout=timeout).wait()
 
@@ -167,24 +173,24 @@ class AccessAdmin(AdminBase):
         """Expires a delegation token, immediately or later.
 
         Args:
-            token: the token, or its hmac.
-            expiry_period: from now; by default it expires immediately.
+            token: the token, or the bytes of its `hmac`.
+            expiry_period: seconds from now until the token expires; by default it expires immediately.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             The expiry time, milliseconds since 1970.
 
         Raises:
-            DelegationTokenNotFoundError: the token is unknown, or has not reached the broker yet.
+            DelegationTokenNotFoundError: the token does not exist, or the broker does not know it yet.
             DelegationTokenExpiredError: the token has expired.
-            DelegationTokenOwnerMismatchError: this client's user is neither its owner nor one of its renewers.
+            DelegationTokenOwnerMismatchError: this client's user is neither the owner nor a renewer of the token.
         """
         return _access.expire_delegation_token(self._open, token, expiry_period=expiry_period, timeout=timeout).wait()
 
     def describe_delegation_tokens(
         self, owners: Iterable[str] | None = None, *, timeout: Seconds | None = None
     ) -> list[DelegationToken]:
-        """Returns the delegation tokens that have not expired, in order of creation.
+        """Returns the delegation tokens that have not expired, sorted by creation time.
 
         Args:
             owners: owners of the tokens, `User:alice`; by default all tokens that this client's user may see.
@@ -192,6 +198,6 @@ class AccessAdmin(AdminBase):
 
         Raises:
             DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.
-            DelegationTokenRequestNotAllowedError: the connection is not logged in, or only with a token.
+            DelegationTokenRequestNotAllowedError: this client did not log in, or logged in with a delegation token.
         """
         return _access.describe_delegation_tokens(self._open, owners, timeout=timeout).wait()

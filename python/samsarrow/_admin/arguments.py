@@ -1,4 +1,4 @@
-"""TypeErrors that name the wrong argument of an operation, from the operation's annotations."""
+"""Checks of arguments against an operation's annotations, for TypeErrors that name the wrong argument."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ R = TypeVar("R")
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns the function with errors that name the argument.
+    """Decorates a function so that its TypeErrors name the wrong argument.
 
-    Arguments are checked against their annotations only after the function has raised: calls that work cost nothing.
+    Arguments are checked only after the function has raised TypeError or AttributeError, so successful calls cost
+    nothing.
     """
 
     @functools.wraps(function)
@@ -49,18 +50,18 @@ def _fault_of_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
-    """Returns the type; `Any` if it only exists for type checkers."""
+    """Returns the type of an annotation, or `Any` for names that are imported for type checkers only."""
     if not isinstance(annotation, str):
         return annotation
     try:
-        # Annotations are source code of this package.
+        # Safe, because annotations are source code of this package.
         return eval(annotation, names)  # noqa: S307
     except (NameError, TypeError, AttributeError):
         return Any
 
 
 def _fault(kind: Any, value: Any, path: str) -> str | None:
-    """Returns the reason why a value is not of a type, with the path to the wrong part; None if it is."""
+    """Returns the reason why a value does not have a type, with the path of the wrong item; None if it has the type."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Union or origin is types.UnionType:
         return _fault_of_union(inner, value, path)
@@ -83,7 +84,7 @@ def _fault_of_union(kinds: tuple[Any, ...], value: Any, path: str) -> str | None
         return None
     if isinstance(value, str) and any(typing.get_origin(kind) is not None for kind in kinds):
         return f"{path} must be {' or '.join(map(_name, kinds))}, not one str"
-    # The part that is wrong says more than the list of types.
+    # The path of a wrong item helps more than the list of allowed types.
     deeper = [fault for fault in faults if fault is not None and not fault.startswith(f"{path} ")]
     if deeper:
         return deeper[0]
@@ -105,7 +106,7 @@ def _fault_of_items(kinds: tuple[Any, ...], value: Any, path: str) -> str | None
         return f"{path} must be an iterable of {_name(kinds[0])}, not one {type(value).__name__}"
     if not isinstance(value, Iterable):
         return f"{path} must be an iterable of {_name(kinds[0])}, not {type(value).__name__}"
-    # An iterator has been consumed.
+    # The function has already consumed an iterator, so its items cannot be checked.
     items = list(value) if isinstance(value, Sequence | Set) else []
     fixed = len(kinds) == len(items) and Ellipsis not in kinds and len(kinds) > 1
     for index, item in enumerate(items):
@@ -115,7 +116,7 @@ def _fault_of_items(kinds: tuple[Any, ...], value: Any, path: str) -> str | None
 
 
 def _fault_of_fields(value: Any, path: str) -> str | None:
-    """Checks the fields of our own types, which the user filled in."""
+    """Checks the fields of dataclasses and named tuples, whose constructors do not check them."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
     else:
@@ -131,7 +132,7 @@ def _fault_of_fields(value: Any, path: str) -> str | None:
 
 def _is_instance(kind: type, value: Any) -> bool:
     if kind is int:
-        # numpy's integers, too.
+        # Accepts numpy's integers too.
         return isinstance(value, int) or _has_index(value)
     if kind is float:
         return isinstance(value, int | float) or hasattr(value, "__float__")

@@ -1,6 +1,6 @@
 """Requests for brokers, features and the metadata quorum.
 
-Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
+Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods have the docstrings.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ClusterAdmin(AdminBase):
         ).wait()
 
     def describe_features(self, *, timeout: Seconds | None = None) -> FeatureMetadata:
-        """Returns the finalized features, and those that a broker supports (KIP-584).
+        """Returns the features of the cluster: finalized levels and the levels that a broker supports (KIP-584).
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -57,7 +57,7 @@ class ClusterAdmin(AdminBase):
         """Changes the levels of features (KIP-584, Kafka 2.7).
 
         Args:
-            updates: the new level by feature, or a `FeatureUpdate`, which may downgrade.
+            updates: by feature, the new level, or a `FeatureUpdate`, which can also allow a downgrade.
             validate_only: only check whether the change is possible (Kafka 3.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
@@ -68,7 +68,7 @@ class ClusterAdmin(AdminBase):
         return _cluster.update_features(self._open, updates, validate_only=validate_only, timeout=timeout).wait()
 
     def describe_quorum(self, *, timeout: Seconds | None = None) -> QuorumInfo:
-        """Describes the metadata quorum and the progress of its nodes (KIP-836, Kafka 3.3 without ZooKeeper).
+        """Describes the metadata quorum and the progress of its nodes (KIP-836, Kafka 3.3 in KRaft mode).
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -94,7 +94,7 @@ class ClusterAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            DuplicateVoterError: it is already a voter.
+            DuplicateVoterError: the controller is already a voter.
         """
         return _cluster.add_raft_voter(
             self._open, voter, directory_id, endpoints, cluster_id=cluster_id, timeout=timeout
@@ -112,14 +112,14 @@ class ClusterAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            VoterNotFoundError: it is not a voter.
+            VoterNotFoundError: the controller is not a voter.
         """
         return _cluster.remove_raft_voter(
             self._open, voter, directory_id, cluster_id=cluster_id, timeout=timeout
         ).wait()
 
     def unregister_broker(self, broker: int, *, timeout: Seconds | None = None) -> None:
-        """Unregisters a broker that is permanently gone (KIP-631, without ZooKeeper).
+        """Unregisters a broker that was removed from the cluster for good (KIP-631, KRaft mode only).
 
         Args:
             broker: id of the broker.

@@ -11,7 +11,7 @@ from samsarrow.types import TopicPartition
 
 
 class AdminBase:
-    """Base of the blocking admin classes, which have the Rust client in `_open`."""
+    """Base of the blocking admin classes; `_open` is the Rust client."""
 
     @property
     def _open(self) -> _core.Admin:

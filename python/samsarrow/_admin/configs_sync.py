@@ -36,13 +36,16 @@ class ConfigAdmin(AdminBase):
         """Returns the settings of topics, brokers, loggers, groups and client metrics.
 
         Args:
-            resources: resources, with all their settings, or names of settings by resource; None for all.
-            synonyms: also return the other sources that were searched for values (KIP-226, Kafka 1.1).
+            resources: resources whose settings to return; or a mapping from each resource to the names of the settings
+                to return, None for all its settings.
+            synonyms: also return the values that each setting has in all its sources, in order of precedence (KIP-226,
+                Kafka 1.1).
             documentation: also return the documentation of settings (KIP-569, Kafka 2.6).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The settings of each resource by name, `UnknownTopicOrPartitionError` for a topic that does not exist.
+            The settings of each resource, by name. Looking up a topic that does not exist raises
+            `UnknownTopicOrPartitionError`.
         """
         return _configs.describe_configs(
             self._open, resources, synonyms=synonyms, documentation=documentation, timeout=timeout
@@ -58,20 +61,21 @@ class ConfigAdmin(AdminBase):
         """Changes individual settings; other settings stay unchanged (KIP-339, Kafka 2.3).
 
         Args:
-            changes: by resource; new values by name, None for the default, or a `ConfigChange`.
+            changes: by resource, the new values by name of the setting (None resets it to the default), or a
+                `ConfigChange`.
             validate_only: only check whether the changes are possible.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some resources were not changed, with the error of each, `InvalidConfigError` and
-                others.
+            PartialFailureError: some resources were not changed. It has the error of each, such as
+                `InvalidConfigError`.
         """
         return _configs.alter_configs(self._open, changes, validate_only=validate_only, timeout=timeout).wait()
 
     def list_config_resources(
         self, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
     ) -> tuple[ConfigResource, ...]:
-        """Lists resources with settings (KIP-1142, Kafka 4.1; client metrics only since 3.7).
+        """Lists the resources that have settings (KIP-1142, Kafka 4.1; 3.7 to 4.0 list only client metrics)..
 
         Args:
             types: types of resources; by default all.
@@ -89,9 +93,9 @@ class ConfigAdmin(AdminBase):
         """Returns the quotas of users, clients and addresses (KIP-546, Kafka 2.6).
 
         Args:
-            components: parts that entities must have: a name by type (`user`, `client-id`, `ip`), None for the default,
-                `ANY` for both; by default all entities.
-            strict: leave out entities that also have other parts.
+            components: components that entities must have, by type (`user`, `client-id`, `ip`): a name, None for the
+                default entity, or `ANY` for both. By default all entities are returned.
+            strict: leave out entities that also have components of other types.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
@@ -109,12 +113,12 @@ class ConfigAdmin(AdminBase):
         """Sets and removes quotas (KIP-546, Kafka 2.6), all in one request.
 
         Args:
-            changes: new values by name, None to remove, by entity.
+            changes: by entity, the new values by name of the quota; None removes the quota.
             validate_only: only check whether the changes are possible.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some entities were not changed, with the error of each, `InvalidRequestError` and
-                others.
+            PartialFailureError: the quotas of some entities were not changed. It has the error of each entity, such as
+                `InvalidRequestError`.
         """
         return _configs.alter_quotas(self._open, changes, validate_only=validate_only, timeout=timeout).wait()

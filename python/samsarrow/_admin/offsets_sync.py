@@ -35,21 +35,23 @@ class OffsetAdmin(AdminBase):
         timestamp: int | datetime | None = None,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, None]:
-        """Commits offsets for a group from outside: the group must have no members.
+        """Commits offsets on behalf of a group, which must have no members.
 
         Args:
             group: name of the group.
             offsets: offsets to commit. ZooKeeper stores offsets only, without metadata and leader epochs.
-            api_version: version of the request: 0 stores in ZooKeeper, later ones in Kafka. By default the option
-                `api.version.offset_commit`, or the newest.
-            retention: retention time of the offsets, in versions 2 to 4; otherwise the broker decides.
-            timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`, in version 1.
+            api_version: version of the request. Version 0 stores the offsets in ZooKeeper, later versions in Kafka. By
+                default the option `api.version.offset_commit`, or the newest.
+            retention: seconds for which the broker keeps the offsets, in versions 2 to 4; in other versions, and by
+                default, the broker decides.
+            timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`; only version 1 of the
+                request has it.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some offsets were not committed, with the error of each partition.
-            KafkaError: the whole request failed: the group has members, the broker no longer supports the version, the
-                coordinator cannot be reached.
+            PartialFailureError: some offsets were not committed. It has the error of each partition.
+            KafkaError: the whole request failed, for example because the group has members, the broker does not support
+                the version, or the coordinator cannot be reached.
         """
         return _offsets.commit_offsets(
             self._open,
@@ -74,10 +76,11 @@ class OffsetAdmin(AdminBase):
 
         Args:
             group: name of the group.
-            partitions: partitions to return; by default all of the group, which versions 0 and 1 cannot return.
-            api_version: version of the request: 0 reads from ZooKeeper, later ones from Kafka. By default the option
-                `api.version.offset_fetch`, or the newest.
-            require_stable: wait for open transactions with offsets, from version 7 on.
+            partitions: partitions to look up; by default all partitions with a committed offset, which versions 0 and 1
+                cannot return.
+            api_version: version of the request. Version 0 reads from ZooKeeper, later versions from Kafka. By default
+                the option `api.version.offset_fetch`, or the newest.
+            require_stable: wait until no transaction with offsets of the group is open; needs version 7 or later.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
@@ -100,7 +103,7 @@ class OffsetAdmin(AdminBase):
         Groups with the same coordinator share one request if the broker supports it (version 8 and later).
 
         Args:
-            groups: names, for all partitions of each group, or partitions by name; None for all partitions.
+            groups: names of groups, or a mapping from each name to the partitions to look up, None for all partitions.
             api_version: as in `fetch_offsets`.
             require_stable: as in `fetch_offsets`.
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -115,7 +118,7 @@ class OffsetAdmin(AdminBase):
     def delete_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, None]:
-        """Deletes a group's offsets in some partitions, of topics that no member subscribes to.
+        """Deletes a group's committed offsets of some partitions. No member of the group may subscribe to their topics.
 
         Args:
             group: name of the group.
@@ -123,8 +126,8 @@ class OffsetAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some offsets were not deleted, with the error of each partition.
-            KafkaError: the whole request failed: the group does not exist.
+            PartialFailureError: some offsets were not deleted. It has the error of each partition.
+            KafkaError: the whole request failed, for example because the group does not exist.
         """
         return _offsets.delete_offsets(self._open, group, partitions, timeout=timeout).wait()
 
@@ -138,50 +141,51 @@ class OffsetAdmin(AdminBase):
         """Looks up offsets of partitions at their leaders.
 
         Args:
-            partitions: offset to look up, by partition: an `OffsetSpec`, or a time, milliseconds since 1970 or a
-                `datetime`, for the first record at or after it.
-            read_committed: treat the first open transaction as the end.
+            partitions: by partition, the offset to look up: an `OffsetSpec`; or a time (milliseconds since 1970, or a
+                `datetime`) to find the first record at or after that time.
+            read_committed: return the last stable offset as the end, instead of the high watermark.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The offsets, with timestamp -1 if the broker returns none; None if no such record exists.
+            The offsets; the timestamp is -1 if the broker returns none. None if no record at or after the time exists.
         """
         return _offsets.list_offsets(self._open, partitions, read_committed=read_committed, timeout=timeout).wait()
 
     def list_share_offsets(
         self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, timeout: Seconds | None = None
     ) -> Results[str, Results[TopicPartition, ShareOffset | None]]:
-        """Returns the positions of share groups (KIP-932, Kafka 4.1).
+        """Returns the start offsets of share groups (KIP-932, Kafka 4.1).
 
         Args:
-            groups: names, for all partitions of each group, or partitions by name; None for all partitions.
+            groups: names of groups, or a mapping from each name to the partitions to look up, None for all partitions.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The partitions of each group, None for a partition that it has not started to read.
+            The start offset and lag by partition, for each group. None for a partition that the group has not started
+            to read.
         """
         return _offsets.list_share_offsets(self._open, groups, timeout=timeout).wait()
 
     def alter_share_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, None]:
-        """Moves the positions of a share group without members (KIP-932, Kafka 4.1).
+        """Sets the start offsets of a share group, which must have no members (KIP-932, Kafka 4.1).
 
         Args:
             group: name of the group.
-            offsets: the next offset by partition.
+            offsets: by partition, the offset of the first record to read.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some partitions were not changed, with the error of each.
-            KafkaError: the whole request failed: the group has members, or does not exist.
+            PartialFailureError: the offsets of some partitions were not set. It has the error of each partition.
+            KafkaError: the whole request failed, for example because the group has members or does not exist.
         """
         return _offsets.alter_share_offsets(self._open, group, offsets, timeout=timeout).wait()
 
     def delete_share_offsets(
         self, group: str, topics: Iterable[str], *, timeout: Seconds | None = None
     ) -> dict[str, None]:
-        """Deletes the positions of a share group without members in topics (KIP-932, Kafka 4.1).
+        """Deletes the start offsets of a share group in topics; the group must have no members (KIP-932, Kafka 4.1).
 
         Args:
             group: name of the group.
@@ -189,7 +193,7 @@ class OffsetAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some topics were not deleted from the group, with the error of each.
-            KafkaError: the whole request failed: the group has members, or does not exist.
+            PartialFailureError: the start offsets of some topics were not deleted. It has the error of each topic.
+            KafkaError: the whole request failed, for example because the group has members or does not exist.
         """
         return _offsets.delete_share_offsets(self._open, group, topics, timeout=timeout).wait()

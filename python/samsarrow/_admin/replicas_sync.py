@@ -1,4 +1,4 @@
-"""Blocking methods of `Admin` for leaders, replicas and disks."""
+"""Blocking methods of `Admin` for leaders, replicas and log directories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samsarrow.types import (
 
 
 class ReplicaAdmin(AdminBase):
-    """Methods of `Admin` for leaders, replicas and disks."""
+    """Methods of `Admin` for leaders, replicas and log directories."""
 
     def elect_leaders(
         self,
@@ -32,16 +32,16 @@ class ReplicaAdmin(AdminBase):
         """Elects leaders (KIP-183, KIP-460).
 
         Args:
-            partitions: partitions; by default all whose leader is not the one to elect.
-            election: type of the election: the preferred replica, or any live one.
+            partitions: partitions to elect leaders of; by default all partitions whose leader would change.
+            election: whether to elect the preferred replica, or any live replica.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            True for each partition that got a new leader, False if it already had the right one.
+            By partition, True if a new leader was elected, False if no election was needed.
 
         Raises:
-            PartialFailureError: some partitions have no new leader, with the error of each:
-                `PreferredLeaderNotAvailableError`, `EligibleLeadersNotAvailableError` and others.
+            PartialFailureError: the elections of some partitions failed. It has the error of each partition, such as
+                `PreferredLeaderNotAvailableError` or `EligibleLeadersNotAvailableError`.
         """
         return _replicas.elect_leaders(self._open, partitions, election=election, timeout=timeout).wait()
 
@@ -55,13 +55,14 @@ class ReplicaAdmin(AdminBase):
         """Starts moving replicas to other brokers (KIP-455, Kafka 2.4).
 
         Args:
-            replicas: the brokers by partition, the preferred leader first; None cancels a move.
+            replicas: by partition, the brokers to move its replicas to, the preferred leader first; None cancels a move
+                in progress.
             allow_replication_factor_change: whether the number of replicas may change (KIP-860, Kafka 4.1).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some partitions were not changed, with the error of each:
-                `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and others.
+            PartialFailureError: the reassignments of some partitions were rejected. It has the error of each partition,
+                such as `InvalidReplicaAssignmentError` or `NoReassignmentInProgressError`.
         """
         return _replicas.alter_reassignments(
             self._open, replicas, allow_replication_factor_change=allow_replication_factor_change, timeout=timeout
@@ -81,26 +82,27 @@ class ReplicaAdmin(AdminBase):
     def log_dirs(
         self, brokers: Iterable[int] | None = None, *, timeout: Seconds | None = None
     ) -> Results[int, tuple[LogDir, ...]]:
-        """Lists the contents of brokers' disks (KIP-113).
+        """Describes the log directories of brokers and the replicas in them (KIP-113).
 
         Args:
             brokers: ids; by default all.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The disks by broker.
+            The log directories of each broker.
         """
         return _replicas.log_dirs(self._open, brokers, timeout=timeout).wait()
 
     def move_replicas(self, replicas: Mapping[Replica, str], *, timeout: Seconds | None = None) -> dict[Replica, None]:
-        """Moves replicas to other disks of their brokers (KIP-113); `log_dirs` shows the progress.
+        """Moves replicas to other log directories of their brokers (KIP-113); `log_dirs` shows the progress.
 
         Args:
-            replicas: path of the disk by replica. A replica that does not exist yet will be created there.
+            replicas: by replica, the path of the log directory. A replica that does not exist yet will be created
+                there.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some replicas were not moved, with the error of each: `LogDirNotFoundError`,
-                `ReplicaNotAvailableError` and others.
+            PartialFailureError: the moves of some replicas were rejected. It has the error of each replica, such as
+                `LogDirNotFoundError` or `ReplicaNotAvailableError`.
         """
         return _replicas.move_replicas(self._open, replicas, timeout=timeout).wait()

@@ -37,19 +37,19 @@ class TopicAdmin(AdminBase):
         """Creates topics.
 
         Args:
-            topics: names, which take the settings below, or `NewTopic`s with their own.
-            num_partitions: for names; -1 for the broker's default.
-            replication_factor: for names; -1 for the broker's default.
-            configs: for names.
+            topics: names of topics to create with the settings below, or `NewTopic`s with settings of their own.
+            num_partitions: number of partitions of topics that are passed as names; -1 for the broker's default.
+            replication_factor: replication factor of topics that are passed as names; -1 for the broker's default.
+            configs: settings of topics that are passed as names.
             validate_only: only check whether the topics could be created (Kafka 0.10.2).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The topics by name.
+            The created topics, by name.
 
         Raises:
-            PartialFailureError: some topics were not created, with the error of each, `TopicAlreadyExistsError` and
-                others.
+            PartialFailureError: some topics were not created. It has the error of each, such as
+                `TopicAlreadyExistsError`.
         """
         return _topics.create_topics(
             self._open,
@@ -69,8 +69,8 @@ class TopicAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some topics were not deleted, with the error of each, `UnknownTopicOrPartitionError`
-                and others.
+            PartialFailureError: some topics were not deleted. It has the error of each, such as
+                `UnknownTopicOrPartitionError`.
         """
         return _topics.delete_topics(self._open, topics, timeout=timeout).wait()
 
@@ -80,8 +80,9 @@ class TopicAdmin(AdminBase):
         """Lists topics by name.
 
         Args:
-            names: topics to return; missing ones are omitted, and a name that the brokers reject, such as an invalid
-                one, has its own error. By default all topics, internal ones included.
+            names: names of topics to return. Topics that do not exist are omitted. Looking up a name that the brokers
+                reject, such as an invalid name, raises its error. By default all topics are returned, including
+                internal ones.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _topics.list_topics(self._open, names, timeout=timeout).wait()
@@ -98,12 +99,13 @@ class TopicAdmin(AdminBase):
 
         Args:
             topics: names, or ids (KIP-516, Kafka 3.1).
-            page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all together.
+            page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all partitions in
+                one response.
             include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The topics, `UnknownTopicOrPartitionError` for one that does not exist.
+            The topics. Looking up a topic that does not exist raises `UnknownTopicOrPartitionError`.
         """
         return _topics.describe_topics(
             self._open,
@@ -120,7 +122,7 @@ class TopicAdmin(AdminBase):
         validate_only: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[str, None]:
-        """Adds partitions to topics (KIP-195). Records with keys go to different partitions from then on.
+        """Adds partitions to topics (KIP-195). From then on, keys map to other partitions than before.
 
         Args:
             partitions: total number of partitions by topic, including existing ones.
@@ -128,25 +130,26 @@ class TopicAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some topics were not changed, with the error of each, `InvalidPartitionsError` and
-                others.
+            PartialFailureError: some topics got no partitions. It has the error of each topic, such as
+                `InvalidPartitionsError`.
         """
         return _topics.create_partitions(self._open, partitions, validate_only=validate_only, timeout=timeout).wait()
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
-        """Deletes the records before an offset (KIP-107).
+        """Deletes the records of partitions before given offsets (KIP-107).
 
         Args:
-            before: the offset by partition; -1 is the end, which deletes all records.
+            before: by partition, the offset of the first record to keep; -1 deletes all records up to the end.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The new first offset of each partition.
+            The new log start offset of each partition.
 
         Raises:
-            PartialFailureError: some partitions were not changed, with the error of each: `OffsetOutOfRangeError` for
-                an offset beyond the end, `PolicyViolationError` for a topic that is only compacted.
+            PartialFailureError: records of some partitions were not deleted. It has the error of each partition:
+                `OffsetOutOfRangeError` for an offset beyond the end, `PolicyViolationError` if the topic is compacted
+                and its cleanup policy does not include `delete`.
         """
         return _topics.delete_records(self._open, before, timeout=timeout).wait()

@@ -35,10 +35,11 @@ class TransactionAdmin(AdminBase):
         """Lists the transactional ids of all brokers (Kafka 3.0).
 
         Args:
-            states: only ids in one of these states, such as `Ongoing`.
-            producer_ids: only ids of these producers.
-            longer_than: only ids with a transaction that has been open for longer, seconds (KIP-994, Kafka 3.8).
-            pattern: only ids that match this regular expression (RE2) (KIP-1152, Kafka 4.1).
+            states: only transactional ids in one of these states, such as `Ongoing`.
+            producer_ids: only transactional ids with one of these producer ids.
+            longer_than: only transactional ids whose transaction has been open for more than this number of seconds
+                (KIP-994, Kafka 3.8).
+            pattern: only transactional ids that match this regular expression (RE2; KIP-1152, Kafka 4.1).
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.list_transactions(
@@ -60,17 +61,17 @@ class TransactionAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The transactions, `TransactionalIdNotFoundError` for an unknown id.
+            The transactions. Looking up an unknown transactional id raises `TransactionalIdNotFoundError`.
         """
         return _transactions.describe_transactions(self._open, transactional_ids, timeout=timeout).wait()
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-        """Lists the idempotent producers of partitions, as known by the leaders (Kafka 2.8).
+        """Lists the idempotent and transactional producers that the leaders of partitions remember (Kafka 2.8).
 
         Args:
-            partitions: partitions to look at.
+            partitions: partitions that the producers have written to.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.describe_producers(self._open, partitions, timeout=timeout).wait()
@@ -84,16 +85,16 @@ class TransactionAdmin(AdminBase):
         coordinator_epoch: int | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        """Aborts an open transaction in one partition, regardless of its coordinator.
+        """Aborts an open transaction in one partition, without its coordinator.
 
-        For transactions that `find_hanging` finds. If the coordinator still knows the transaction, this would lose
-        records: use `fence_producers` instead.
+        Use it for transactions that `find_hanging` returns. If the coordinator still knows the transaction, aborting it
+        here loses records: use `fence_producers` instead.
 
         Args:
             partition: the partition.
             producer_id: id of the producer, from `describe_producers`.
             producer_epoch: epoch of the producer.
-            coordinator_epoch: from `describe_producers`, if it is known.
+            coordinator_epoch: epoch of the coordinator from `describe_producers`; None if unknown.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
@@ -113,7 +114,7 @@ class TransactionAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: some producers were not fenced, with the error of each id.
+            PartialFailureError: the producers of some transactional ids were not fenced. It has the error of each id.
         """
         return _transactions.fence_producers(self._open, transactional_ids, timeout=timeout).wait()
 
@@ -124,11 +125,12 @@ class TransactionAdmin(AdminBase):
         longer_than: Seconds = 900,
         timeout: Seconds | None = None,
     ) -> tuple[HangingTransaction, ...]:
-        """Finds hanging transactions: they block readers, and no coordinator will end them (KIP-664, Kafka 3.0).
+        """Finds transactions that block readers and that no coordinator will end (KIP-664, Kafka 3.0).
 
         Args:
             partitions: partitions to search; by default all.
-            longer_than: seconds without a write; should not be less than the brokers' `transaction.max.timeout.ms`.
+            longer_than: seconds since the last write of the transaction. A value below the brokers'
+                `transaction.max.timeout.ms` can match transactions that are still running.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.find_hanging(self._open, partitions, longer_than=longer_than, timeout=timeout).wait()
