@@ -7,7 +7,7 @@ in Rust.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from samsarrow import _cpu_check as _cpu_check  # before _core, which older CPUs cannot load
+from samsarrow import _cpu_check as _cpu_check  # imported before _core, which older CPUs cannot load
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery, Delivery
@@ -190,7 +190,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # Loaded on first use because reading package metadata is slower than the import of this package.
+        # Computed on first use, because reading package metadata takes longer than importing this package.
         version: str = importlib.import_module("importlib.metadata").version("samsarrow")
         globals()[name] = version
         return version

@@ -1,4 +1,4 @@
-"""`python -m samsarrow`, the command `samsarrow`."""
+"""Entry point of `python -m samsarrow`, which runs the command `samsarrow`."""
 
 from samsarrow.cli import main
 

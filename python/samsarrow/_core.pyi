@@ -1,4 +1,7 @@
-"""The compiled core. It takes and gives plain values; the public classes of `samsarrow` give them names."""
+"""Interface of the compiled core.
+
+The core takes and returns tuples and other plain types, which the public classes of `samsarrow` wrap.
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, Literal, TypeVar, final

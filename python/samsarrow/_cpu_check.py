@@ -1,12 +1,12 @@
-"""Check that the CPU supports x86-64-v2, which raises ImportError instead of an illegal instruction.
+"""Check that the CPU supports x86-64-v2. Raises ImportError, where the core would run an illegal instruction.
 
-Imported before the extension module and pyarrow, which both need x86-64-v2. Checks only Linux on x86-64, by
-/proc/cpuinfo; a file with unexpected content is ignored.
+Imported before the extension module and pyarrow, because both need x86-64-v2. Only Linux on x86-64 is checked, by
+reading /proc/cpuinfo. If the content of the file is unexpected, the check passes.
 """
 
 import os
 
-# Linux's names of the x86-64-v2 extensions that compilers use.
+# Names in /proc/cpuinfo of the x86-64-v2 extensions whose instructions compilers emit.
 NEEDED = frozenset({"cx16", "pni", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 
 
@@ -16,7 +16,8 @@ def check(cpuinfo: str = "/proc/cpuinfo") -> None:
         if os.uname().machine != "x86_64":
             return
         with open(cpuinfo, "rb", buffering=0) as file:
-            # The entry of the first CPU suffices: reading the whole file takes milliseconds on machines with many CPUs.
+            # Reads only the entry of the first CPU, because reading the whole file takes milliseconds on machines with
+            # many CPUs.
             text = file.read(8192).decode("ascii", "replace")
     except (AttributeError, OSError):
         return

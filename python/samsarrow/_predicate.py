@@ -1,8 +1,8 @@
 """Predicate pushdown for Polars: the partitions, offsets and times in which a predicate may hold.
 
-Expressions are split by `meta.pop` and recognized by comparison with expressions rebuilt from the parts: both are
-public API, unlike the serialized form. An expression that is not recognized restricts nothing: the predicate itself is
-applied to the fetched rows.
+Expressions are split by `meta.pop`, and recognized by comparing them with expressions that are rebuilt from the parts.
+Both use only public API; the serialized form of expressions is not public. An expression that is not recognized does
+not restrict the fetch, which is safe because the predicate is also applied to the fetched rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import polars as pl
 
 # End of a span without an upper bound.
 NEVER = (1 << 63) - 1
-# Maximum depth of evaluated predicates: deeper ones, such as chains of hundreds of alternatives, restrict nothing.
+# Maximum depth to which predicates are evaluated. Deeper parts, as in chains of hundreds of alternatives, do not
+# restrict the fetch.
 _DEPTH = 64
 
 _COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
@@ -27,7 +28,7 @@ _COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.ge,
 )
 _MIRRORED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
-# Casts that Polars adds to compare a column with a literal of another type, and that change no value.
+# Casts that Polars adds when a column is compared with a literal of another type. They change no value.
 _CASTS: dict[str, tuple[pl.DataType | type[pl.DataType], ...]] = {
     "partition": (pl.Int64(),),
     "offset": (),
@@ -37,7 +38,7 @@ _CLOSED: tuple[Literal["both", "left", "right", "none"], ...] = ("both", "left",
 
 
 class Span(NamedTuple):
-    """A half-open range of numbers, from `first` to before `end`."""
+    """A half-open range of integers: `first` is included, `end` is not."""
 
     first: int = 0
     end: int = NEVER
@@ -52,7 +53,7 @@ class Span(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Bounds of the matching rows of a partition: their offsets, and their times in milliseconds since 1970."""
+    """Bounds of the offsets of matching rows, and of their timestamps in milliseconds since 1970."""
 
     offsets: Span = Span()
     times: Span = Span()
@@ -62,7 +63,7 @@ Selection = dict[int, Rows]
 
 
 def matching_rows(predicate: pl.Expr | None, partitions: Iterable[int]) -> Selection:
-    """Returns the partitions in which a predicate may hold, with the bounds of its rows.
+    """Returns the partitions with rows that may match a predicate, and the bounds of these rows.
 
     Args:
         predicate: predicate on the columns of a topic; None matches all rows.
@@ -119,7 +120,7 @@ def _union(one: Rows | None, other: Rows | None) -> Rows:
 
 
 def _column(expression: pl.Expr) -> str | None:
-    """The column that an expression is, if its values are known without reading."""
+    """Returns the name if the expression is a column in `_CASTS`, possibly cast; otherwise None."""
     for name, casts in _CASTS.items():
         column = pl.col(name)
         if expression.meta.eq(column) or any(
@@ -179,7 +180,7 @@ def _restricted(name: str, span: Span, all_rows: Selection) -> Selection:
 
 
 def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
-    """Returns the integers around the value of a literal, which may be cast; None if it is not a constant."""
+    """Returns the limits of a literal, which may be cast; None if the expression is not a constant."""
     bare = expression
     while not bare.meta.is_literal():
         parts = bare.meta.pop()
@@ -189,7 +190,7 @@ def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
     try:
         series = pl.select(expression).to_series()
     except pl.exceptions.PolarsError:
-        # The predicate itself will raise the same error.
+        # Ignored here, because evaluating the predicate raises the same error.
         return None
     if len(series) != 1 or series.null_count():
         return None
@@ -197,7 +198,7 @@ def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
 
 
 def _limits(name: str, dtype: pl.DataType, value: Any) -> tuple[int, int] | None:
-    """Returns the integers (milliseconds for times) just below and above a literal; equal if it is an integer."""
+    """Returns a literal rounded down and rounded up to an integer (for times, to a millisecond)."""
     if name != "timestamp":
         return (value, value) if dtype.is_integer() else None
     if not isinstance(dtype, pl.Datetime):

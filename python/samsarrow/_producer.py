@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ProducerBase(Runner):
-    """Operations as coroutines that wait through `_run`."""
+    """Base of both producers: methods that wait are coroutines and wait through `_run`."""
 
     @staticmethod
     async def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
@@ -53,7 +53,7 @@ class ProducerBase(Runner):
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
         self._closing: _core.Producer | None = None
-        # Delivers the records of a producer that the application does not close.
+        # Delivers the queued records if the application does not close the producer.
         self._finalizer = watch_producer(self, self._core)
 
     @property
@@ -63,7 +63,7 @@ class ProducerBase(Runner):
         return self._core
 
     def __repr__(self) -> str:
-        # `_core` is missing if the constructor raised.
+        # The attribute is missing if the constructor raised.
         return f"<{type(self).__name__}{'' if getattr(self, '_core', None) else ' closed'}>"
 
     def metrics(self) -> ProducerMetrics:
@@ -83,7 +83,7 @@ class ProducerBase(Runner):
         timestamp: int | datetime | None,
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery | Coroutine[Any, Any, _core.Delivery]:
-        """Returns the delivery if the record can be queued without waiting, which is usual; a coroutine otherwise."""
+        """Returns the delivery if the record can be queued without waiting, as is usual; otherwise a coroutine."""
         pairs = None if headers is None else _header_pairs(headers)
         when = None if timestamp is None else to_milliseconds(timestamp)
         core = self._core or self._open
@@ -117,7 +117,7 @@ class ProducerBase(Runner):
         return delivery
 
     async def _send_reserved(self, call: _core.Call[_core.Reservation]) -> _core.Delivery:
-        """Waits for buffer memory, and sends the record; a cancelled caller has sent nothing."""
+        """Waits for buffer memory, then sends the record. If the wait is cancelled, the record is not sent."""
         try:
             reservation: _core.Reservation = await self._run(call)
         finally:
@@ -141,7 +141,7 @@ class ProducerBase(Runner):
         names = value if value is None or isinstance(value, str) else list(value)
         text = value_format if value_format in ("json", "ipc") else None
         if key_format is not None or (value_format is not None and text is None):
-            # Imported here because applications that send bytes do not need it.
+            # Imported here because applications that send encoded values do not need the modules.
             from samsarrow.values.decode import PLAIN
             from samsarrow.values.value_writer import WrittenRows
 
@@ -166,7 +166,7 @@ class ProducerBase(Runner):
             while (call := batches.next()) is not None:
                 await self._run(call)
         except BaseException as error:
-            # Stops the call if the caller is cancelled or interrupted.
+            # Stops sending if a call failed, or if the caller is cancelled or interrupted.
             queued = batches.cancel()
             if call is not None:
                 call.cancel()
@@ -196,7 +196,7 @@ class ProducerBase(Runner):
         except KafkaError:
             raise
         except BaseException as error:
-            # A caller that is cancelled or interrupted would not end the transaction.
+            # A caller that is cancelled or interrupted will not end the transaction, so it is aborted here.
             if not begin.cancel():
                 call.cancel()
             elif isinstance(error, GeneratorExit):
@@ -213,7 +213,7 @@ class ProducerBase(Runner):
         return self._run(self._open.abort_transaction(to_seconds(timeout)))
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Aborts the transaction after `error`; a failure of the abort is added to it as a note."""
+        """Aborts the transaction after `error`. If the abort fails, its error is added to `error` as a note."""
         try:
             await self._abort_transaction(None)
         except KafkaError as failure:
@@ -238,16 +238,20 @@ class ProducerBase(Runner):
             except KafkaError:
                 raise
             except BaseException:
-                # The close continues in the background: the application may not call it again.
+                # The close continues in the background. The exit waits for it, because the application may not call
+                # `close` again.
                 wait_at_exit(core)
                 raise
         elif self._closing is not None:
-            # An earlier `close` was interrupted: records may still be in flight.
+            # An earlier `close` was interrupted, so records may still be in flight.
             await self._run(self._closing.flush(to_seconds(timeout), raises))
         self._closing = None
 
     async def _exit_block(self, error: BaseException | None) -> None:
-        """Closes at the end of a `with` block; if the block raised `error`, a failure to close is added as a note."""
+        """Closes at the end of a `with` block.
+
+        If the block raised `error`, a failure to close is added to `error` as a note.
+        """
         if error is None:
             await self._close(None, None)
             return

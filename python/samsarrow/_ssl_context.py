@@ -1,4 +1,4 @@
-"""Conversion of an `ssl.SSLContext` to options, because the Rust client has its own TLS implementation."""
+"""Conversion of an `ssl.SSLContext` to options for the Rust client, whose TLS implementation has no contexts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _REVOCATION = ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF | ssl.VerifyFlags.VERIFY_CRL
 def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple[str, str | bool]]:
     """Yields the options that are equivalent to the readable settings of `context`.
 
-    Settings that cannot be read never weaken the result: they raise an error instead.
+    A setting that cannot be read is an error if security would be weaker without the setting.
 
     Args:
-        context: a context for clients.
+        context: an SSL context for clients.
         names: Kafka's names of the other options that are set.
 
     Raises:
-        ConfigurationError: it is not a context for clients, contradicts or repeats another option, or has a setting
-            that cannot be read from it.
+        ConfigurationError: the context is not for clients, contradicts or repeats another option, or has a setting that
+            cannot be read.
     """
     if not isinstance(context, ssl.SSLContext):
         raise ConfigurationError(f"option ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
@@ -74,7 +74,7 @@ def _trusted_certificates(context: ssl.SSLContext) -> str:
 
 def _versions(context: ssl.SSLContext) -> list[str]:
     minimum, maximum = context.minimum_version, context.maximum_version
-    # MINIMUM_SUPPORTED and MAXIMUM_SUPPORTED are both less than every version.
+    # MINIMUM_SUPPORTED and MAXIMUM_SUPPORTED are special values, both less than every version.
     highest = ssl.TLSVersion.TLSv1_3 if maximum == ssl.TLSVersion.MAXIMUM_SUPPORTED else maximum
     allowed = [name for version, off, name in _VERSIONS if minimum <= version <= highest and not context.options & off]
     if not allowed:

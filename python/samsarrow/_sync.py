@@ -1,6 +1,6 @@
 """Runners that let blocking and async clients share one implementation.
 
-Operations are coroutines: blocking classes run them with `run_sync`, async classes await them.
+Shared methods are coroutines. Blocking classes run them with `run_sync`, async classes await them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class RunCall(Protocol):
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine of a blocking class to its end in this thread.
+    """Runs a coroutine of a blocking class in this thread until it ends.
 
     Raises:
-        RuntimeError: the coroutine awaits something that only an event loop can run.
+        RuntimeError: the coroutine awaits an object that needs an event loop.
     """
     try:
         work.send(None)
@@ -39,7 +39,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Runner:
-    """Base of clients: waits for calls of the Rust client."""
+    """Base of clients, whose `_run` waits for calls of the Rust client."""
 
     @staticmethod
     async def _run(call: _core.Call[T]) -> T:
@@ -63,7 +63,7 @@ class Awaiting(Runner):
 
 
 def documented_by(other: type) -> Callable[[Class], Class]:
-    """Copies docstrings from `other` to the methods of the decorated class that have none."""
+    """Copies docstrings from the methods of `other` to methods of the decorated class that have none."""
 
     def document(cls: Class) -> Class:
         for name, member in vars(cls).items():
@@ -81,7 +81,7 @@ class _Yield:
 
 
 async def checkpoint() -> None:
-    """Yields to the event loop once, so that other tasks run and a pending cancellation is raised."""
+    """Yields to the event loop once, so that other tasks can run and a pending cancellation is raised."""
     if runs_trio():
         await sys.modules["trio"].lowlevel.checkpoint()
     else:
@@ -93,11 +93,11 @@ async def shielded(work: Awaitable[T]) -> T:
     if runs_trio():
         with sys.modules["trio"].CancelScope(shield=True):
             return await work
-    # Imported here because blocking clients do not need it.
+    # Imported here because blocking clients do not need asyncio.
     import asyncio
 
     anyio = sys.modules.get("anyio")
-    # Cancel scopes of anyio cancel repeatedly.
+    # A cancelled scope of anyio cancels the task repeatedly, so the wait runs in a shielded scope.
     scope: AbstractContextManager[Any] = anyio.CancelScope(shield=True) if anyio else nullcontext()
     task = asyncio.ensure_future(work)
     cancelled = None
@@ -109,7 +109,7 @@ async def shielded(work: Awaitable[T]) -> T:
                 cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            # Retrieved because asyncio logs exceptions that are never retrieved.
+            # Retrieves the exception, because asyncio logs exceptions that are never retrieved.
             task.exception()
         raise cancelled
     return task.result()

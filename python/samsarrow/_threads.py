@@ -1,4 +1,4 @@
-"""Threads on which the Rust client calls Python: log lines, delivery callbacks, assignors, token providers."""
+"""Threads on which the Rust client calls Python for log lines, delivery callbacks, assignors and token providers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samsarrow.exceptions import KafkaError
 
 
 def _unpatched() -> ModuleType:
-    """Returns a second instance of `_thread`, because gevent and eventlet patch the imported one."""
+    """Returns a second instance of the module `_thread`, because gevent and eventlet patch the imported instance."""
     spec = BuiltinImporter.find_spec("_thread")
     if spec is None:
         raise ImportError("this Python has no built-in module _thread, which threads of clients need")
@@ -34,22 +34,23 @@ _native = _unpatched()
 
 
 def run_in_thread(function: Callable[..., object], *arguments: object) -> None:
-    """Calls a function in a new system thread, which does not keep the process from exiting."""
+    """Calls a function in a new system thread. The process can exit while the thread runs."""
     _native.start_new_thread(function, arguments)
 
 
 def allocate_lock() -> Any:
-    """Returns a lock between system threads. The holder must not switch greenlets."""
+    """Returns a lock between system threads. Its holder must not switch greenlets."""
     return _native.allocate_lock()
 
 
 def start(queue: _core.CallbackQueue, name: str, in_application: bool) -> None:
-    """Starts the thread that runs queued calls. It does not keep the process from exiting.
+    """Starts the thread that runs queued calls. The process can exit while the thread runs.
 
     Args:
         queue: the calls.
         name: name of the thread.
-        in_application: whether a greenlet of the application runs the calls if greenlets replace `threading`.
+        in_application: whether a greenlet of the application runs the calls when `threading` is patched to use
+            greenlets.
     """
     notify = _hub(functools.partial(serve, queue)) if in_application else None
     if notify is None:
@@ -60,13 +61,13 @@ def start(queue: _core.CallbackQueue, name: str, in_application: bool) -> None:
 
 
 def replaced_by() -> str | None:
-    """Returns the library that replaced threads by greenlets, `gevent` or `eventlet`; None if none did."""
+    """Returns the library that replaced threads by greenlets, `gevent` or `eventlet`; None if threads are unpatched."""
     library = (getattr(_thread.start_new_thread, "__module__", None) or "").partition(".")[0]
     return library if library in ("gevent", "eventlet") else None
 
 
 def _hub(function: Callable[[], None]) -> Callable[[], None] | None:
-    """Returns a thread-safe function that runs `function` in a new greenlet of this thread; None without a hub."""
+    """Returns a thread-safe function that runs `function` in a greenlet of this thread; None without greenlets."""
     library = replaced_by()
     if library == "gevent":
         gevent = sys.modules["gevent"]
@@ -88,13 +89,13 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
         while True:
             eventlet.hubs.trampoline(reader, read=True)
             if os.getpid() != process:
-                # The child of a fork inherits this greenlet.
+                # The child of a fork inherits this greenlet, but must not read from the parent's pipe.
                 return
             os.read(reader, 4096)
             function()
 
     def notify() -> None:
-        # A full pipe means that the greenlet has not read yet: the notification is pending.
+        # If the pipe is full, the greenlet has not read yet and will see the earlier notifications.
         with suppress(BlockingIOError):
             write(writer, b"\0")
 
@@ -103,15 +104,15 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _notify(queue: _core.CallbackQueue, notify: Callable[[], None]) -> None:
-    # gevent destroys the loop with its thread, and `notify` raises; other threads then run the queued calls while they
-    # wait.
+    # `notify` raises ValueError when the thread of the gevent loop has ended, because gevent then destroys the loop.
+    # From then on other threads run the queued calls while they wait.
     with suppress(ValueError):
         while queue.wait():
             notify()
 
 
 def serve(queue: _core.CallbackQueue) -> None:
-    """Runs queued calls, unless another greenlet runs them."""
+    """Runs queued calls, unless another greenlet is already running them."""
     if not queue.begin_serving():
         return
     try:
@@ -122,7 +123,7 @@ def serve(queue: _core.CallbackQueue) -> None:
 
 
 def _serve(queue: _core.CallbackQueue, name: str) -> None:
-    # Name, trace and profile functions are set as `threading` sets them for its own threads.
+    # Sets the name, the trace function and the profile function, as `threading` does for its own threads.
     threading.current_thread().name = name
     if (trace := threading.gettrace()) is not None:
         sys.settrace(trace)
@@ -130,7 +131,7 @@ def _serve(queue: _core.CallbackQueue, name: str) -> None:
         sys.setprofile(profile)
     while (calls := queue.next()) is not None:
         _call_all(calls)
-        # Releases the arguments before the wait for the next calls.
+        # Releases the arguments before waiting for the next calls.
         calls = None
     # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even after its end.
     threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]
@@ -141,10 +142,10 @@ def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
         try:
             function(*arguments)
         except BaseException as error:
-            # For `Context.run`, the function is the first argument.
+            # If the call is `Context.run`, its first argument is the callback.
             inside = isinstance(getattr(function, "__self__", None), Context)
             if (failure := _failure(arguments)) is not None:
-                # The callback may have raised before it read the error.
+                # Logs the delivery error, because the callback may have raised before it read the error.
                 text = "records were not delivered, and their callback raised %r: %s"
                 logging.getLogger("samsarrow").error(text, error, failure)
             _core.unraisable(arguments[0] if inside else function, error)
@@ -168,7 +169,7 @@ def finish(queue: _core.CallbackQueue, seconds: float) -> None:
 
 
 def log(dropped: int, logger: str, level: int, text: str) -> None:
-    """Writes a log line of the Rust client, preceded by the number of lines that were dropped before it."""
+    """Writes a log line of the Rust client. If lines before it were dropped, first logs their number."""
     if dropped:
         notice = "%d log lines were dropped: they arrived faster than they could be written"
         logging.getLogger("samsarrow").warning(notice, dropped)

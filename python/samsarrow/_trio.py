@@ -34,7 +34,7 @@ class _Waiter:
         trio.lowlevel.reschedule(self._task, outcome.Error(error))
 
     def exception(self) -> None:
-        """Does nothing: unlike asyncio, trio does not log exceptions that are never retrieved."""
+        """Does nothing, because trio, unlike asyncio, does not log exceptions that are never retrieved."""
 
     def _abort(self, _raise_cancel: Any) -> trio.lowlevel.Abort:
         self._done = True
@@ -45,7 +45,7 @@ class _Waiter:
 
 
 def waiter() -> tuple[_core.Bridge, _Waiter, Generator[Any, Any, Any]]:
-    """Returns the bridge of this run, created on first use, a waiter, and the generator that awaits it."""
+    """Returns the bridge of this run, a waiter, and the generator that awaits it. Creates the bridge on first use."""
     try:
         bridge = _BRIDGE.get()
     except LookupError:
@@ -57,7 +57,7 @@ def waiter() -> tuple[_core.Bridge, _Waiter, Generator[Any, Any, Any]]:
 
 
 async def _serve(bridge: _core.Bridge) -> None:
-    """Drains the bridge until the run ends."""
+    """Drains the bridge whenever its file descriptor is readable, until the run ends."""
     try:
         while True:
             await trio.lowlevel.wait_readable(bridge.fileno())

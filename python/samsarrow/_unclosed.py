@@ -12,23 +12,23 @@ from contextlib import suppress
 from samsarrow import _core
 from samsarrow.exceptions import ForkError, KafkaError
 
-# Seconds to close all clients at the exit of the interpreter.
+# Maximum seconds for closing all clients at the exit of the interpreter.
 EXIT_TIMEOUT = 5.0
-# Additional seconds for producers to log undelivered records.
+# Maximum additional seconds for producers to log undelivered records.
 _LOG_TIMEOUT = 1.0
 
 _consumers: dict[int, _core.Consumer] = {}
 _producers: dict[int, tuple[_core.Producer, str]] = {}
-# Ids of multiprocessing children that call `close_all` when they exit.
+# Process ids of multiprocessing children that call `close_all` when they exit.
 _registered: set[int] = set()
-# Calls that close a client in the background, each with the producer it closes.
+# Calls that close a client in the background. If the client is a producer, the second item is its core.
 _closing: list[tuple[_core.Call[None], _core.Producer | None]] = []
 
 
 def watch_consumer(
     client: object, core: _core.Consumer, close: Callable[[_core.Consumer], None]
 ) -> weakref.finalize[..., object]:
-    """Registers a consumer: calls `close(core)` when `client` is garbage collected, or closes it at exit."""
+    """Registers a consumer, which is closed by `close` when `client` is garbage collected, or closed at exit."""
     _consumers[id(core)] = core
     return _watch(client, close, core)
 
@@ -41,7 +41,7 @@ def watch_producer(client: object, core: _core.Producer) -> weakref.finalize[...
 
 
 def _close_with_process() -> None:
-    """Registers `close_all` in a child of multiprocessing, because a forked child exits without exit handlers."""
+    """Registers `close_all` with multiprocessing, whose forked children exit without running exit handlers."""
     process = sys.modules.get("multiprocessing.process")
     if process is None or process.parent_process() is None or os.getpid() in _registered:
         return
@@ -62,28 +62,28 @@ def unregister(core: _core.Consumer | _core.Producer) -> None:
 
 
 def close_consumer(core: _core.Consumer, seconds: float = EXIT_TIMEOUT) -> None:
-    """Closes a consumer, which leaves its group, and waits for the end."""
+    """Closes a consumer, so that it leaves its group, and waits until it is closed."""
     _consumers.pop(id(core), None)
-    # After a fork the consumer belongs to the parent, and `close` raises ForkError.
+    # After a fork the consumer belongs to the parent process, and `close` raises ForkError.
     with suppress(KafkaError):
         core.close(seconds).wait()
 
 
 def close_consumer_in_background(core: _core.Consumer) -> None:
-    """Like `close_consumer`, without waiting, because the caller may be the thread of an event loop."""
+    """Closes a consumer without waiting, because the caller may be the thread of an event loop."""
     _consumers.pop(id(core), None)
     with suppress(KafkaError):
         _start(core.close(EXIT_TIMEOUT), None)
 
 
 def close_producer(core: _core.Producer, usable: bool = False) -> None:
-    """Starts to deliver the records of a producer in the background; its pending deliveries still get their results.
+    """Starts to close a producer in the background, which delivers its queued records.
 
     Args:
         core: the producer.
-        usable: whether it accepts further calls, such as those of finalizers.
+        usable: whether the producer still accepts calls, as finalizers of the application may make.
     """
-    # It may have been closed already, by the exit of the interpreter or by the application.
+    # The application or the exit of the interpreter may have closed the producer already.
     if id(core) not in _producers:
         return
     _, name = _producers[id(core)]
@@ -126,5 +126,5 @@ def close_all() -> None:
 
 def _wait_until(deadline: _core.Deadline) -> None:
     while any(not call.ended() for call, _ in _closing) and not deadline.passed():
-        # Not `time.sleep`, because gevent and eventlet would run other greenlets in it.
+        # `time.sleep` is not used, because gevent and eventlet would run other greenlets during the sleep.
         deadline.sleep(0.01)

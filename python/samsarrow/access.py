@@ -14,16 +14,16 @@ E = TypeVar("E", bound=Enum)
 
 
 class _Code(Enum):
-    """An enum of Kafka whose values are the codes in the protocol."""
+    """Base of Kafka's enums, whose values are the codes in the protocol."""
 
     @classmethod
     def _missing_(cls, value: object) -> Enum | None:
-        # Newer brokers may send codes that this client does not know.
+        # Newer brokers may send codes that this enum does not have.
         return cls["UNKNOWN"] if isinstance(value, int) else None
 
 
 class ScramMechanism(_Code):
-    """A mechanism that proves a password without sending it (KIP-84)."""
+    """A SCRAM mechanism, by which a client proves that it has a password without sending the password (KIP-84)."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -36,7 +36,7 @@ class ScramMechanism(_Code):
 
 
 class ResourceType(_Code):
-    """The type of a resource with ACLs."""
+    """The type of a resource in an ACL."""
 
     UNKNOWN = 0
     ANY = 1
@@ -49,10 +49,10 @@ class ResourceType(_Code):
 
 
 class PatternType(_Code):
-    """The comparison of the name in an ACL with the names of resources (KIP-290).
+    """The way in which the name in an ACL is compared with names of resources (KIP-290).
 
-    In an ACL it is `LITERAL`, for which the name `*` matches all, or `PREFIXED`. In a filter `ANY` matches both, and
-    `MATCH` matches every ACL that applies to the resource of that name.
+    ACLs have `LITERAL` or `PREFIXED`; with `LITERAL`, the name `*` matches all resources. In a filter, `ANY` matches
+    both, and `MATCH` matches every ACL that applies to the resource with the filter's name.
     """
 
     UNKNOWN = 0
@@ -63,7 +63,7 @@ class PatternType(_Code):
 
 
 class AclOperation(_Code):
-    """An operation on a resource."""
+    """An operation that ACLs allow or deny on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -84,7 +84,7 @@ class AclOperation(_Code):
 
 
 class AclPermission(_Code):
-    """Permission for an operation: allowed or denied; a denial overrides every other ACL."""
+    """The effect of an ACL: it allows or denies an operation. Denials override ACLs that allow the operation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -98,15 +98,16 @@ class AclBinding:
 
     Attributes:
         resource_type: type of the resource.
-        resource_name: its name, `*` for all, or a prefix of names with `PREFIXED`; `kafka-cluster` for the cluster.
-        principal: the principal, `User:alice`; `User:*` for all.
+        resource_name: name of the resource, or `*` for all resources of the type; with `PREFIXED` a prefix of names.
+            The name of the cluster is `kafka-cluster`.
+        principal: principal, such as `User:alice`; `User:*` for all users.
         operation: the operation.
         permission: whether it is allowed or denied.
-        host: the client's address; `*` for all.
-        pattern_type: how names are compared.
+        host: address of the client; `*` for all addresses.
+        pattern_type: comparison of `resource_name` with names of resources.
 
     Raises:
-        ConfigurationError: a field is not definite, such as `AclOperation.ANY`.
+        ConfigurationError: a field has a value that only filters can have, such as `AclOperation.ANY`.
     """
 
     resource_type: ResourceType
@@ -139,16 +140,16 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """A filter of ACLs; None and `ANY` match everything, so `AclFilter()` matches all.
+    """A filter of ACLs. None and `ANY` match everything, so `AclFilter()` matches all ACLs.
 
     Attributes:
         resource_type: type of the resource.
-        resource_name: name in the ACL; with `MATCH` the name of a resource that the ACLs apply to.
+        resource_name: name in the ACL; with `MATCH`, the name of a resource to which the ACLs apply.
         principal: the principal.
         operation: the operation.
         permission: whether it is allowed or denied.
         host: the client's address.
-        pattern_type: how names are compared.
+        pattern_type: comparison of `resource_name` with names of resources.
     """
 
     resource_type: ResourceType = ResourceType.ANY
@@ -177,7 +178,8 @@ def check_kind(name: str, kind: type[E], value: E) -> E:
     """Returns `value` if it is a member of the enum `kind`.
 
     Raises:
-        TypeError: it is not, for example text or a number, which would fail later or never.
+        TypeError: `value` is not a member, for example text or a number. Without this check the error would come later
+            or not at all.
     """
     if not isinstance(value, kind):
         example = list(kind)[-1]
@@ -187,10 +189,10 @@ def check_kind(name: str, kind: type[E], value: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialInfo:
-    """A user's credential, as described by brokers.
+    """A user's credential, without the password.
 
     Attributes:
-        mechanism: its mechanism.
+        mechanism: SCRAM mechanism of the credential.
         iterations: number of hash iterations.
     """
 
@@ -200,15 +202,18 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A password to set for a user, replacing an earlier one (KIP-554). Neither password nor salt is printed.
+    """A password to set for a user (KIP-554). Neither password nor salt is printed.
+
+    It replaces the user's earlier password for the mechanism.
 
     Attributes:
-        user: name of the user. Kafka's brokers store passwords of names that are not ASCII, but reject their logins.
-        mechanism: the mechanism for logins.
-        password: never sent: brokers receive values derived from it.
+        user: name of the user. Brokers store passwords for names that are not ASCII, but reject logins with these
+            names.
+        mechanism: mechanism to which the password applies.
+        password: password, which is never sent: brokers receive values that are derived from it.
         iterations: number of hash iterations, at least 4096; Kafka's brokers accept up to 16384. More iterations make
-            guessing harder, and each login slower.
-        salt: random by default.
+            the password harder to guess, and each login slower.
+        salt: salt of the hash, by default random.
     """
 
     user: str
@@ -226,11 +231,11 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialDeletion:
-    """A password to delete (KIP-554).
+    """A password of a user to delete (KIP-554).
 
     Attributes:
         user: name of the user.
-        mechanism: the mechanism for logins.
+        mechanism: mechanism to which the password applies.
     """
 
     user: str
@@ -242,17 +247,17 @@ class UserScramCredentialDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A temporary login without a password (KIP-48). Its secret is not printed.
+    """A delegation token: a temporary login without a password (KIP-48). Its secret is not printed.
 
     Attributes:
-        token_id: its name, the user name of a login.
-        hmac: its secret.
-        owner: principal of a client that logs in with it, `User:alice`.
-        requester: principal that created it (KIP-373); None if the broker does not report it (before 3.3).
-        renewers: principals that may renew it, besides its owner.
+        token_id: id of the token, which is the user name of logins.
+        hmac: secret of the token.
+        owner: principal of clients that log in with the token, such as `User:alice`.
+        requester: principal that created the token (KIP-373); None from brokers before 3.3.
+        renewers: principals that may renew the token, besides its owner.
         issue_timestamp: creation time, milliseconds since 1970.
-        expiry_timestamp: expiry time unless it is renewed, milliseconds since 1970.
-        max_timestamp: final expiry time, milliseconds since 1970.
+        expiry_timestamp: time at which the token expires unless it is renewed, milliseconds since 1970.
+        max_timestamp: time after which the token cannot be renewed, milliseconds since 1970.
     """
 
     token_id: str
@@ -266,12 +271,12 @@ class DelegationToken:
 
     @property
     def hmac_base64(self) -> Secret:
-        """The secret as text, the password of a login."""
+        """The secret as text, which is the password of logins."""
         return Secret(base64.b64encode(self.hmac).decode())
 
     @property
     def jaas_config(self) -> Secret:
-        """The option `sasl.jaas.config` of a client that logs in with it, by SCRAM-SHA-256 or SCRAM-SHA-512."""
+        """The option `sasl.jaas.config` for clients that log in with the token by SCRAM-SHA-256 or SCRAM-SHA-512."""
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         user, password = self.token_id.replace("\\", "\\\\").replace('"', '\\"'), self.hmac_base64.reveal()
         return Secret(f'{module} required username="{user}" password="{password}" tokenauth="true";')

@@ -30,9 +30,10 @@ class Admin(
 ):
     """Administers a cluster: topics, settings, groups, replicas, transactions, users and more.
 
-    The client connects on the first call. Calls on several resources continue after a failure: reads return `Results`,
-    in which each failed resource raises its own error; writes raise `PartialFailureError` if any fails, with every
-    outcome. If a broker is too old, a call raises `UnsupportedVersionError`, which names the required version.
+    The client connects on the first call. Calls on several resources continue after a failure. Reads return `Results`,
+    which raises the error of a failed resource when the resource is looked up. Writes raise `PartialFailureError` if
+    any resource fails; the error has every outcome. If a broker is too old, a call raises `UnsupportedVersionError`,
+    which names the required version.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
@@ -53,14 +54,17 @@ class Admin(
         return self._core
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
-        """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
+        """The id under which brokers store this client's metrics (KIP-714).
+
+        Use it to find the client in the logs and metrics of the brokers.
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
             IllegalStateError: `enable.metrics.push` is off, which is the default here.
-            UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
+            UnsupportedVersionError: the brokers accept no metrics, because they are older than Kafka 3.7 or have no
+                telemetry plugin.
             KafkaTimeoutError: no broker responded in time.
         """
         return self._open.client_instance_id(to_seconds(timeout)).then(to_uuid).wait()

@@ -12,7 +12,7 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 class ConfigResourceType(enum.IntEnum):
-    """The type of a resource with settings."""
+    """The type of a resource that has settings."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -37,7 +37,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class ConfigType(enum.IntEnum):
-    """The type of a setting's values; UNKNOWN from brokers before Kafka 2.6."""
+    """The type of a setting's values; `UNKNOWN` from brokers before Kafka 2.6, which do not report the type."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -52,14 +52,15 @@ class ConfigType(enum.IntEnum):
 
 
 class OffsetSpec(enum.IntEnum):
-    """The offset of a partition to look up, if not by time.
+    """An offset of a partition to look up in other ways than by time.
 
     Attributes:
-        LATEST: the end; with `read_committed` the first record of the first open transaction.
-        EARLIEST: the first available offset.
+        LATEST: the high watermark; with `read_committed` the last stable offset, which is at the first open
+            transaction.
+        EARLIEST: the log start offset.
         MAX_TIMESTAMP: the offset of the record with the largest timestamp (KIP-734, Kafka 3.0).
         EARLIEST_LOCAL: the first offset on the leader's own disk (KIP-405, Kafka 3.5).
-        LATEST_TIERED: the last offset in tiered storage (KIP-1005, Kafka 3.9).
+        LATEST_TIERED: the last offset that was copied to tiered storage (KIP-1005, Kafka 3.9).
         EARLIEST_PENDING_UPLOAD: the first offset that is not in tiered storage yet (KIP-1023, Kafka 4.2).
     """
 
@@ -73,13 +74,13 @@ class OffsetSpec(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created, or validated.
+    """A topic that was created, or that was only validated.
 
     Attributes:
         name: name of the topic.
-        topic_id: None if brokers do not support topic ids, and if the topic was only validated.
-        partitions: number of partitions; None if the broker does not report it (before 2.4).
-        replication_factor: None if the broker does not report it.
+        topic_id: id of the topic; None if it was only validated, or if the brokers do not support topic ids.
+        partitions: number of partitions; None from brokers before 2.4.
+        replication_factor: replication factor; None from brokers before 2.4.
     """
 
     name: str
@@ -94,7 +95,7 @@ class NewPartitions:
 
     Attributes:
         count: total number of partitions, including existing ones.
-        assignment: the brokers of each new partition; by default the controller decides.
+        assignment: the broker ids of the replicas of each new partition; by default the controller chooses the brokers.
     """
 
     count: int
@@ -107,13 +108,15 @@ class PartitionDescription:
 
     Attributes:
         partition: number of the partition.
-        leader: id of its leader; None without a leader.
-        leader_epoch: increases with each election; None if the broker does not report it (before 2.1).
+        leader: broker id of the leader; None without a leader.
+        leader_epoch: number that increases with each leader election; None from brokers before 2.1.
         replicas: brokers with a replica, the preferred leader first.
-        isr: brokers that are in sync.
-        offline: brokers that cannot be reached.
-        eligible: brokers that may lead although not in sync (KIP-966); None if the broker does not report it.
-        last_eligible: brokers that were last able to lead; None if the broker does not report it.
+        isr: brokers whose replicas are in sync.
+        offline: brokers whose replicas are offline.
+        eligible: brokers that may become the leader although their replicas are not in sync (KIP-966); None if the
+            broker does not report them.
+        last_eligible: brokers that were the last eligible leaders, before all of them failed (KIP-966); None if the
+            broker does not report them.
     """
 
     partition: int
@@ -133,9 +136,9 @@ class TopicDescription:
     Attributes:
         name: name of the topic.
         topic_id: None if brokers do not support topic ids.
-        internal: whether it is internal to Kafka.
+        internal: whether the topic is internal to Kafka.
         partitions: partitions in the order of their numbers.
-        authorized_operations: operations that this client is allowed on the topic; None unless requested.
+        authorized_operations: operations on the topic that this client may perform; None unless requested.
     """
 
     name: str
@@ -159,38 +162,38 @@ class ConfigResource:
 
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
-        """The settings of a topic."""
+        """Returns the resource with the settings of a topic."""
         return cls(ConfigResourceType.TOPIC, name)
 
     @classmethod
     def broker(cls, broker: int | None = None) -> ConfigResource:
-        """The settings of a broker, by default the settings shared by all brokers."""
+        """Returns the resource with the settings of a broker, by default those shared by all brokers."""
         return cls(ConfigResourceType.BROKER, "" if broker is None else str(broker))
 
     @classmethod
     def logger(cls, broker: int) -> ConfigResource:
-        """The levels of a broker's loggers (KIP-412)."""
+        """Returns the resource with the log levels of a broker's loggers (KIP-412)."""
         return cls(ConfigResourceType.BROKER_LOGGER, str(broker))
 
     @classmethod
     def group(cls, name: str) -> ConfigResource:
-        """The settings of a group (KIP-848)."""
+        """Returns the resource with the settings of a group (KIP-848)."""
         return cls(ConfigResourceType.GROUP, name)
 
     @classmethod
     def client_metrics(cls, name: str) -> ConfigResource:
-        """A client metrics subscription (KIP-714)."""
+        """Returns the resource with the settings of a client metrics subscription (KIP-714)."""
         return cls(ConfigResourceType.CLIENT_METRICS, name)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A source that was searched for a value.
+    """A source in which a setting may have a value.
 
     Attributes:
         name: name of the setting in that source.
-        value: None without a value, and for a secret.
-        source: the source.
+        value: value in that source; None if it has no value, and for a secret.
+        source: kind of the source.
     """
 
     name: str
@@ -204,13 +207,14 @@ class ConfigEntry:
 
     Attributes:
         name: name of the setting.
-        value: None without a value, and for a secret.
+        value: value in effect; None without a value, and for a secret.
         source: origin of the value.
-        read_only: whether it cannot change while the broker runs.
-        sensitive: whether it is secret.
-        type: type of its values.
-        documentation: its documentation, if requested.
-        synonyms: the sources that were searched for values, if requested; the first one with a value is used.
+        read_only: whether the setting cannot be changed while the broker runs.
+        sensitive: whether the value is secret.
+        type: type of the setting's values.
+        documentation: documentation of the setting, if requested.
+        synonyms: the sources of the setting in order of precedence, if requested. The first source with a value is in
+            effect.
     """
 
     name: str
@@ -248,7 +252,7 @@ class PartitionLag:
         partition: the partition.
         committed: the group's committed offset.
         end: end of the partition; None if unknown.
-        error: the reason why the end is unknown, None if it is known.
+        error: the reason why the end is unknown; None if the end is known.
     """
 
     partition: TopicPartition
@@ -276,13 +280,13 @@ class GroupLag:
 
     @property
     def total(self) -> int:
-        """The sum over the partitions with a known end."""
+        """The sum of the lags of all partitions with a known end."""
         return sum(partition.lag or 0 for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedMember:
-    """A member to remove from a group, identified by one of its two ids.
+    """A member to remove from a group, identified by its member id or by its instance id.
 
     Attributes:
         member_id: id of the member.
@@ -299,8 +303,8 @@ class TransactionListing:
 
     Attributes:
         transactional_id: the id.
-        producer_id: id of its producer.
-        state: `Empty`, `Ongoing` and so on.
+        producer_id: producer id of its current producer.
+        state: state of the transactional id, such as `Empty` or `Ongoing`.
     """
 
     transactional_id: str
@@ -313,12 +317,12 @@ class TransactionDescription:
     """A transactional id and its transaction.
 
     Attributes:
-        coordinator: id of its coordinator.
-        state: `Empty`, `Ongoing` and so on.
+        coordinator: broker id of its coordinator.
+        state: state of the transactional id, such as `Empty` or `Ongoing`.
         producer_id: id of its producer.
         producer_epoch: epoch of the producer.
         timeout_ms: maximum duration of a transaction, milliseconds.
-        start_timestamp: start of the transaction, milliseconds since 1970; None if none is open.
+        start_timestamp: start of the transaction, milliseconds since 1970; None if no transaction is open.
         partitions: partitions of the transaction.
     """
 
@@ -333,15 +337,16 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer as seen by a partition that it writes to.
+    """The state of a producer in a partition that it has written to.
 
     Attributes:
         producer_id: id of the producer.
         producer_epoch: epoch of the producer.
-        last_sequence: sequence of its last record, -1 without one.
-        last_timestamp: timestamp of its last record, milliseconds since 1970, -1 without one.
-        coordinator_epoch: epoch of the coordinator that ended its last transaction; None without one.
-        transaction_start: first offset of its open transaction; None without one.
+        last_sequence: sequence number of its last record; -1 if the partition has no record of the producer.
+        last_timestamp: timestamp of its last record, milliseconds since 1970; -1 if the partition has no record of the
+            producer.
+        coordinator_epoch: epoch of the coordinator that ended its last transaction; None if no transaction has ended.
+        transaction_start: first offset of its open transaction; None if no transaction is open.
     """
 
     producer_id: int
@@ -354,12 +359,12 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A hanging transaction: it blocks readers of a partition, and no coordinator will end it (KIP-664).
+    """A hanging transaction, which blocks readers of a partition and which no coordinator will end (KIP-664).
 
     Attributes:
         partition: the partition.
-        producer: its producer, as seen by the partition.
-        transactional_id: None if no coordinator knows it any more.
+        producer: state of its producer in the partition.
+        transactional_id: transactional id; None if no coordinator knows it any more.
     """
 
     partition: TopicPartition

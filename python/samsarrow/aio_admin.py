@@ -83,10 +83,10 @@ if TYPE_CHECKING:
 
 @documented_by(Admin)
 class AsyncAdmin:
-    """`Admin` with awaitable methods: the same names, arguments, results and errors.
+    """`Admin` with awaitable methods, which have the same names, arguments, results and errors.
 
-    It can be created anywhere, without a running loop, and serves several loops and threads. Cancelling a call does not
-    cancel its request; the result is discarded.
+    It can be created without a running event loop, and may be used by several loops and threads. Cancelling a call does
+    not cancel its request, but the result is discarded.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:

@@ -42,13 +42,13 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             async for batch in consumer:
                 await consumer.commit(batch)
 
-    It can be created anywhere, also without a running loop. Calls without I/O are plain calls (`subscribe`, `assign`,
-    `seek`, `pause`); listeners, and callbacks of commits, may be coroutine functions.
+    It can be created without a running event loop. Methods without I/O (`subscribe`, `assign`, `seek`, `pause`) are not
+    coroutines. Listeners and callbacks of commits may be coroutine functions.
 
-    A cancelled `poll` has consumed no row and no listener event: the next poll calls a cancelled listener again, so it
-    is called one or more times for each event. Cancelling a `commit` only ends the wait: the commit may or may not
-    happen, and later ones follow it. A cancelled `close` continues in the background, and the next one waits for it.
-    Only one task may poll at a time.
+    A cancelled `poll` loses neither rows nor rebalance events. If its listener was cancelled, the next poll calls the
+    listener again, so a listener is called one or more times for each event. Cancelling a `commit` only ends the wait:
+    the commit may or may not happen, and later commits run after it. A cancelled `close` continues in the background,
+    and the next `close` waits for it. Only one task may poll at a time.
 
     Args:
         config: options with dotted names, as in `Consumer`.
@@ -102,7 +102,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         skipped. If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
 
         Args:
-            timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.
+            timeout: seconds to join the group and look up the ends, by default `default.api.timeout.ms`.
 
         Raises:
             ConfigurationError: nothing is subscribed or assigned.
@@ -173,7 +173,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
         if self._core is None and self._closing is not None:
-            # An earlier `close` was cancelled: waits for the close that continues in the background.
+            # An earlier `close` was cancelled and continues in the background, so this call waits for it.
             await self._run(self._closing.closed(to_seconds(timeout)))
             self._closing = None
         else:
@@ -185,12 +185,13 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an exception the rows of the last poll may not be processed: only earlier ones are committed.
+        # After an exception, the rows of the last poll may not be processed, so only rows of earlier polls are
+        # committed.
         await self._close(kind is None, None)
 
 
 class _Batches:
-    """Iterator over polled batches. Not a generator, which would need a finalizer if the loop ends early."""
+    """Iterator over polled batches. It is not a generator, which would need a finalizer if the loop ends early."""
 
     def __init__(self, consumer: AsyncConsumer) -> None:
         self._consumer = consumer
@@ -205,7 +206,7 @@ class _Batches:
             except ClosedError:
                 if self._consumer.closed:
                     break
-                # Raised by the producer of a listener or a DeadLetter, not by this consumer.
+                # The error comes from the producer of a listener or of a `DeadLetter`, not from this consumer.
                 raise
             if batch.num_rows:
                 return batch

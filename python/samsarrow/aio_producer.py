@@ -19,7 +19,8 @@ from samsarrow.types import RecordMetadata, Seconds, TopicPartition
 if TYPE_CHECKING:
     from samsarrow.values.decode import Format
 
-# Sends between two checkpoints: while buffer memory is available, `send` never waits. This many take less than 1 ms.
+# Number of sends between two checkpoints. Checkpoints are needed because `send` does not wait while buffer memory is
+# available. This number of sends takes less than 1 ms.
 SENDS_PER_CHECKPOINT = 256
 
 
@@ -27,17 +28,17 @@ SENDS_PER_CHECKPOINT = 256
 class AsyncProducer(Awaiting, ProducerBase):
     """`Producer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same as in `Producer`.
 
-    It can be created anywhere, also without a running loop, and used by several loops and threads. Calls without I/O
-    are plain calls. `send` only waits for space in `buffer.memory`; its result is awaited separately:
+    It can be created without a running event loop, and may be used by several loops and threads. Methods without I/O
+    are not coroutines. `send` only waits for space in `buffer.memory`; its result is awaited separately:
 
         delivery = await producer.send("t", b"value")
         metadata = await delivery
         metadata = await producer.send_and_wait("t", b"value")
 
-    A cancelled `send` has not sent the record; a cancelled `send_batch` stops, and its exception has a note with the
-    number of rows that are queued. Cancelling `await delivery`, `flush` or `close` only ends the wait; call
-    them again to continue. A cancelled transaction call continues, and the same call joins it; a cancelled
-    `begin_transaction` opens no transaction.
+    A cancelled `send` does not send its record. A cancelled `send_batch` stops sending; a note of the exception has the
+    number of rows that are queued. Cancelling `await delivery`, `flush` or `close` only ends the wait; call them again
+    to continue. A cancelled transaction call continues in the background, and calling the same method again waits for
+    it. A cancelled `begin_transaction` opens no transaction.
 
     Args:
         config: options with dotted names, as in `Producer`.
@@ -67,7 +68,7 @@ class AsyncProducer(Awaiting, ProducerBase):
     ) -> _core.Delivery:
         self._sends += 1
         if not self._sends % SENDS_PER_CHECKPOINT:
-            # Before the record is queued, so that a caller cancelled here has sent nothing.
+            # Runs before the record is queued, so that a caller that is cancelled here has sent nothing.
             await checkpoint()
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return pending if isinstance(pending, _core.Delivery) else await pending
@@ -86,7 +87,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         """Sends one record and waits for its acknowledgement, like awaiting the result of `await send(...)`.
 
         Raises:
-            KafkaError: an error of `send`, or the reason why the record was not delivered.
+            KafkaError: `send` failed, or the record was not delivered.
         """
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return await (pending if isinstance(pending, _core.Delivery) else await pending)
@@ -116,22 +117,23 @@ class AsyncProducer(Awaiting, ProducerBase):
         return await self._partitions_for(topic)
 
     def transaction(self) -> _Transaction:
-        """Runs an `async with` block as a transaction: commits at its end, aborts if it raises.
+        """Runs an `async with` block as a transaction, which is committed at the end or aborted if the block raises.
 
             async with producer.transaction():
                 await producer.send("counts", value)
                 await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
 
-        The first transaction also runs `init_transactions`. Any exception that leaves the block, also a cancellation,
-        aborts the transaction; the block waits for the abort, even if it is cancelled again, and raises the exception.
-        If the commit fails with an error that is `abortable`, the transaction is aborted and the error raised; the next
-        transaction may succeed. A cancelled commit continues: `commit_transaction` returns its outcome.
+        The first transaction also runs `init_transactions`. Any exception that leaves the block, including a
+        cancellation, aborts the transaction. The block waits for the abort, even if it is cancelled again, and then
+        raises the exception. If the commit fails with an error that is `abortable`, the transaction is aborted and the
+        error raised; the next transaction may succeed. A cancelled commit continues: `commit_transaction` returns its
+        outcome.
 
         Raises:
-            KafkaTimeoutError: the commit did not finish within `max.block.ms`. Its outcome is unknown and nothing is
-                aborted; call `commit_transaction` again to get it.
+            KafkaTimeoutError: the commit did not finish within `max.block.ms`. The outcome is unknown, and the
+                transaction is not aborted. Call `commit_transaction` again to wait for the outcome.
             ProducerFencedError: another producer with the same `transactional.id` took over.
-            KafkaError: the reason why nothing was committed.
+            KafkaError: nothing was committed, for the reason in the error.
         """
         return _Transaction(self)
 

@@ -27,9 +27,9 @@ from samsarrow.registry import (
 
 @documented_by(SchemaRegistry)
 class AsyncSchemaRegistry:
-    """`SchemaRegistry` with awaitable methods: the same names, arguments, results and errors.
+    """`SchemaRegistry` with awaitable methods, which have the same names, arguments, results and errors.
 
-    It can be created anywhere, without a running loop, and serves several loops and threads.
+    It can be created without a running event loop, and may be used by several loops and threads.
     """
 
     def __init__(

@@ -24,11 +24,12 @@ Exit codes:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are run, so that each command starts fast.
+    """A group that imports a command only when the command is run, so that each command starts fast.
 
     Args:
-        commands: one-line help by command. The command `dump-log` is the function `dump_log` of the module `dump_log`.
-        package: package of the modules.
+        commands: one-line help texts by name of the command. The command `dump-log` is the function `dump_log` in the
+            module `dump_log`.
+        package: package that contains the modules of the commands.
         **settings: arguments of `click.Group`.
     """
 
@@ -38,7 +39,7 @@ class LazyGroup(click.Group):
         self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names in alphabetical order."""
+        """Returns the names of the commands in alphabetical order."""
         return sorted(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -50,7 +51,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands for the help, without importing them."""
+        """Writes the list of commands for the help, without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self._summaries.items()))
 
@@ -64,10 +65,10 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt as interrupted:
             sys.exit(getattr(interrupted, "exit_code", 130))
         except KafkaError:
-            # KafkaTimeoutError is a TimeoutError, which is an OSError.
+            # Raised before OSError is handled, because KafkaTimeoutError is a TimeoutError, which is an OSError.
             raise
         except OSError as error:
-            # For example a full disk, or a file without read permission.
+            # Causes are, for example, a full disk or a file without read permission.
             _forget_output()
             raise click.ClickException(str(error)) from None
 
@@ -105,14 +106,17 @@ def cli() -> None:
 
 
 def _forget_output() -> None:
-    """Redirects stdout to the null device after its reader has closed it, so that the flush at exit does not fail."""
-    # In tests stdout may be an object without a file descriptor.
+    """Redirects stdout to the null device, so that the flush at exit does not fail after an error."""
+    # In tests, stdout may be an object without a file descriptor.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
-    """Entry point of the `samsarrow` command: a Kafka error is one line on stderr and exit code 1."""
+    """Entry point of the `samsarrow` command. Prints Kafka errors as one line to stderr.
+
+    The exit code is then 1, or 3 if some operations of the command succeeded.
+    """
     try:
         cli()
     except KafkaError as error:

@@ -20,7 +20,7 @@ from samsarrow.results import PartialFailureError
 E = TypeVar("E", bound=Enum)
 
 Op = AclOperation
-# Operations that brokers check by resource type; they accept ACLs for others, which have no effect.
+# Operations that brokers check, by resource type. Brokers also accept ACLs for other operations, which have no effect.
 OPERATIONS = {
     ResourceType.TOPIC: (
         Op.READ, Op.WRITE, Op.CREATE, Op.DELETE, Op.ALTER, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS,
@@ -89,7 +89,7 @@ def _principals(_context: click.Context, _parameter: click.Parameter, values: tu
 
 @dataclass(frozen=True)
 class AclSelection:
-    """ACLs selected on the command line; empty parts match anything."""
+    """ACLs that are selected on the command line; an empty field matches everything."""
 
     resources: Resources
     principals: tuple[str, ...]
@@ -232,7 +232,7 @@ def add(
     \b
       samsarrow acls add -b HOST:PORT --principal User:alice --topic orders --operation read --operation describe
       samsarrow acls add -b HOST:PORT --principal User:bob --topic orders --group billing --consumer
-    """  # noqa: D301 - the character that click wants
+    """  # noqa: D301 - click needs the character
     if not chosen.resources or not chosen.principals:
         raise click.UsageError("give a resource, such as --topic NAME, and --principal TYPE:NAME")
     if not (chosen.operations or producer or consumer):
@@ -264,10 +264,10 @@ def add(
 def _operations(
     kind: ResourceType, given: tuple[AclOperation, ...], producer: bool, consumer: bool
 ) -> list[AclOperation]:
-    """Returns the operations to add ACLs for.
+    """Returns the operations for which ACLs are added.
 
     Raises:
-        click.UsageError: an operation has no effect on this type of resource.
+        click.UsageError: brokers do not check an operation on resources of this type.
     """
     for operation in given:
         if operation is not Op.ALL and operation not in OPERATIONS[kind]:
@@ -336,7 +336,7 @@ def remove(
 
 
 def _filter_text(acl_filter: AclFilter) -> str:
-    """Returns a filter as text, with *any* for unspecified parts."""
+    """Returns a filter as text, in which `any` stands for fields that are not set."""
     parts = (
         acl_filter.resource_type.name, acl_filter.resource_name, acl_filter.pattern_type.name, acl_filter.principal,
         acl_filter.host, acl_filter.operation.name, acl_filter.permission.name,

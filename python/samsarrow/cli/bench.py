@@ -56,7 +56,7 @@ size_option = click.option(
 
 
 def check_topic(connection: Connection, topic: str) -> None:
-    """Rejects a topic that does not exist, since a client would wait for it.
+    """Rejects a topic that does not exist, because a client would wait for the topic.
 
     Raises:
         click.UsageError: the topic does not exist.
@@ -129,7 +129,7 @@ def produce(
 def _rows(count: int, size: int, keys: int | None) -> Any:
     import pyarrow as pa
 
-    # 64 different bytes, so that each has six bits of entropy.
+    # The text has 64 different bytes, so each byte has six bits of entropy.
     text = os.urandom(count * size).translate(bytes(ord("0") + byte % 64 for byte in range(256)))
     offsets = pa.array(range(0, count * size + 1, size), pa.int64())
     values = pa.LargeBinaryArray.from_buffers(
@@ -216,7 +216,7 @@ def latency(connection: Connection, topic: str, records: int, size: int, interva
     check_topic(connection, topic)
     tp = TopicPartition(topic, 0)
     consumer.assign([tp])
-    # Seeks to an offset: an end that is looked up later could be after the first record.
+    # Seeks to an offset now, because an end that is looked up later could be after the first record.
     consumer.seek(tp, consumer.end_offsets([tp])[tp])
     latencies = []
     value = os.urandom((size + 1) // 2).hex()[:size].encode()

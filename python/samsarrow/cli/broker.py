@@ -1,4 +1,4 @@
-"""`samsarrow broker`: the embedded broker in the foreground."""
+"""`samsarrow broker`: runs the embedded broker in the foreground."""
 
 from __future__ import annotations
 

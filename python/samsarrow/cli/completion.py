@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from samsarrow import Admin
     from samsarrow.cli.connection import Connection
 
-# Lifetime of cached names, so a new topic may be missing that long; and the maximum wait for the cluster.
+# Seconds for which names are cached, during which new topics are missing, and maximum seconds to wait for the cluster.
 FRESH_SECONDS = 60
 LIMIT_SECONDS = 0.3
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -39,7 +39,7 @@ def _completer(kind: str, list_names: Callable[[Connection], list[str]]) -> Comp
         try:
             return [CompletionItem(name) for name in _names(context, kind, list_names) if name.startswith(typed)]
         except Exception:
-            # Completion must not print errors; the command itself reports them.
+            # Completion must not print errors; the command itself will report them.
             return []
 
     return complete
@@ -58,7 +58,7 @@ def _names(context: click.Context, kind: str, list_names: Callable[[Connection],
     named = context.params.get("from_file")
     from_file = named if isinstance(named, dict) else properties_file(Path(named)) if named else {}
     options = layered(context.params.get("profile"), from_file, given)
-    # The cache file is named by a hash of the cluster and login, since options may be secret.
+    # The name of the cache file is a hash of the options, because options may be secret.
     digest = hashlib.sha256(json.dumps([kind, sorted(options.items())]).encode()).hexdigest()[:32]
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     cache = Path(home) / "samsarrow" / f"{digest}.json"
@@ -68,7 +68,7 @@ def _names(context: click.Context, kind: str, list_names: Callable[[Connection],
             return names
     except (OSError, ValueError):
         pass
-    # Log lines about unreachable brokers would appear in the user's prompt.
+    # Disables logging, because log lines about unreachable brokers would appear in the user's prompt.
     logging.disable(logging.CRITICAL)
     connection = Connection(options, LIMIT_SECONDS)
     try:
@@ -83,7 +83,7 @@ def _names(context: click.Context, kind: str, list_names: Callable[[Connection],
 
 
 def _several(given: object) -> list[str]:
-    """Returns the values of `-X`, which are a mapping if click has already called its callback."""
+    """Returns the values of `-X` as texts; they are a mapping if click has already called the option's callback."""
     if isinstance(given, dict):
         return [f"{name}={value}" for name, value in given.items()]
     return [text for text in given if "=" in text] if isinstance(given, tuple | list) else []
@@ -96,7 +96,7 @@ def _client_metrics(admin: Admin) -> list[str]:
     return [resource.name for resource in resources]
 
 
-# Lookup of the names of resources with settings, by their type on the command line.
+# Functions that list the names of resources with settings, by resource type on the command line.
 _RESOURCES: dict[str, Callable[[Admin], list[str]]] = {
     "topic": lambda admin: [t.name for t in admin.list_topics(timeout=LIMIT_SECONDS).values()],
     "broker": lambda admin: [str(b.id) for b in admin.describe_cluster(timeout=LIMIT_SECONDS).brokers],
@@ -121,9 +121,9 @@ subjects = _completer("subjects", _subjects)
 
 
 def resources(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Completes resources that have settings: first the type, then names of that type, as in topic:orders.
+    """Completes resources such as topic:orders: first the type, then names of resources of that type.
 
-    Shells that split words at a colon, such as bash, complete only the part after it.
+    In shells that split words at a colon, such as bash, only the name after the colon is completed.
     """
     earlier = context.params.get(parameter.name or "") or ()
     before = (earlier,) if isinstance(earlier, str) else tuple(earlier)

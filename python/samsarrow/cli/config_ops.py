@@ -1,4 +1,4 @@
-"""Config changes on the command line: NAME=VALUE, NAME+=VALUE, NAME-=VALUE."""
+"""Parsing of config changes on the command line: NAME=VALUE, NAME+=VALUE, NAME-=VALUE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from samsarrow.admin_types import ConfigChange
 
-# The name ends at the first `=`; values may contain further signs.
+# The name ends at the first `=`; the value may contain further `=`, `+` and `-`.
 _CHANGE = re.compile(r"\s*([^=\s]+?)\s*(\+=|-=|=)(.*)", re.DOTALL)
 
 unset_option = click.option(
@@ -21,7 +21,8 @@ def changes_of(given: Sequence[str], unset: Sequence[str] = ()) -> ConfigChange:
     """Parses config changes of the command line.
 
     Args:
-        given: `retention.ms=1000` sets, `cleanup.policy+=compact` adds to a list, `cleanup.policy-=delete` removes.
+        given: changes as texts: `retention.ms=1000` sets a value, `cleanup.policy+=compact` adds a value to a list,
+            `cleanup.policy-=delete` removes a value from a list.
         unset: names of settings to reset to their defaults.
 
     Raises:

@@ -113,7 +113,7 @@ def set_settings(
     \b
       samsarrow configs set topic:orders retention.ms=86400000 cleanup.policy+=compact
       samsarrow configs set 'broker:*' --unset log.retention.ms
-    """  # noqa: D301 - the character that click wants
+    """  # noqa: D301 - click needs the character
     if not texts and not unset:
         raise click.UsageError("no change given: pass NAME=VALUE, NAME+=VALUE, NAME-=VALUE, or --unset NAME")
     changes = changes_of(texts, unset)
@@ -168,6 +168,7 @@ def _default(entry: ConfigEntry) -> str | None:
     if not defaults or defaults[-1].value is None:
         return None
     last = defaults[-1]
-    # Topics convert hours and minutes of brokers to milliseconds; the last part of a name is the unit.
+    # The last word of a name is the unit. Brokers have settings in hours and minutes for topic settings in
+    # milliseconds.
     same_unit = last.name.rpartition(".")[2] == entry.name.rpartition(".")[2]
     return last.value if same_unit else f"{last.name}={last.value}"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Connection:
-    """Connection to a cluster; clients are created at first use and closed at the end of the command."""
+    """Connection to a cluster. Creates clients at first use, and closes them at the end of the command."""
 
-    # Not in repr: options may be secret.
+    # Omitted from repr, because options may be secret.
     options: dict[str, str] = field(repr=False)
     timeout: float | None
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -84,8 +84,8 @@ class Connection:
         """Creates a consumer that is closed at the end of the command.
 
         Args:
-            typed: arguments for formats and decode errors.
-            **fixed: options that override those of the user.
+            typed: arguments of `Consumer` for formats and decode errors.
+            **fixed: options that override the user's options.
         """
         from samsarrow import Consumer
 
@@ -93,10 +93,10 @@ class Connection:
         return self._open.enter_context(Consumer({**self.options_of("consumer"), **named}, **(typed or {})))
 
     def producer(self, **fixed: str) -> Producer:
-        """Creates a producer, which the command itself closes, since closing may fail.
+        """Creates a producer. The command closes it, because closing may fail.
 
         Args:
-            **fixed: options that override those of the user.
+            **fixed: options that override the user's options.
         """
         from samsarrow import Producer
 
@@ -104,11 +104,11 @@ class Connection:
         return Producer({**self.options_of("producer"), **named})
 
     def options_of(self, client: str) -> dict[str, str]:
-        """Returns the options of a kind of client: files and profiles may have those of other clients, too."""
+        """Returns the options of one kind of client; files and profiles may also have options of other clients."""
         from samsarrow.config import options_of
 
         options = options_of(client, self.options)
-        # Unknown options are passed on: the client rejects them and suggests a name.
+        # Passes unknown options on, so that the client rejects them and suggests a name.
         others = {name: value for name, value in self.options.items() if not name.startswith(REGISTRY)}
         options |= {name: value for name, value in others.items() if kind_of(name) == "unknown"}
         limit = {} if self.timeout is None else {"default.api.timeout.ms": str(round(self.timeout * 1000))}
@@ -126,7 +126,7 @@ def _settings(_context: click.Context, _parameter: click.Parameter, values: tupl
         if not equals or not name.strip():
             raise click.BadParameter(f"{value!r} is not NAME=VALUE, for example client.id=me")
         settings[name.strip()] = text.strip()
-    # References such as ${env:NAME} are not secret.
+    # References such as ${env:NAME} do not reveal the secret.
     secrets = [name for name, text in settings.items() if kind_of(name) == "secret" and not text.startswith("${")]
     if secrets:
         _warn(", ".join(secrets))
@@ -138,12 +138,12 @@ def _warn(names: str) -> None:
 
 
 def _login(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, str]:
-    """Returns the registry options of a login: a name and a password, or a token."""
+    """Returns the registry options of a login, which is NAME:PASSWORD or a token."""
     if text is None:
         return {}
     _warn("--registry-auth")
     basic, token = f"{REGISTRY}basic.auth.user.info", f"{REGISTRY}bearer.auth.token"
-    # Sets both options, one to empty, to override those of other sources.
+    # Sets both options, one of them to an empty text, to override the logins of other sources.
     return {basic: text, token: ""} if ":" in text else {basic: "", token: text}
 
 
@@ -160,12 +160,12 @@ def connected_as(
     """Adds the connection options to a command, which receives a `Connection` as its first argument.
 
     Args:
-        kind: creates the connection from options and the timeout of each request in seconds.
-        check: rejects options that the command does not support.
-        clients: kinds of clients that the command uses. Options of the command line must belong to one of them; files,
-            profiles and the environment may have others.
-        registry: whether the command uses a schema registry. Without `clients` it uses nothing else, and no cluster is
-            needed.
+        kind: function that creates the connection from the options and from the timeout of each request in seconds.
+        check: function that rejects options that the command does not support.
+        clients: kinds of clients that the command uses. Options on the command line must belong to one of these
+            clients; files, profiles and the environment may also have options of other clients.
+        registry: whether the command uses a schema registry. If `clients` is empty, it uses only the registry and needs
+            no cluster.
     """
     servers_option = click.option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap brokers.")
 
@@ -254,7 +254,7 @@ _registry_auth = click.option(
 
 
 def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: bool) -> None:
-    """Rejects options that the command does not use. Unknown options are rejected by the client, if there is one."""
+    """Rejects options that the command does not use. Unknown options are left to the client, if the command has one."""
     from samsarrow.config import options_of
 
     users = [*clients, *(["schema registry"] if registry else [])]

@@ -35,7 +35,7 @@ def config() -> None:
 
     Precedence: options of the command line, then the -F file, then variables such as SAMSARROW_BOOTSTRAP_SERVERS, then
     the profile. With --profile the variables are ignored.
-    """  # noqa: D301 - the character that click wants
+    """  # noqa: D301 - click needs the character
 
 
 def shown(name: str, value: str) -> str:
@@ -107,7 +107,7 @@ def _toml_name(name: str) -> str:
 
 
 def _client(option: str) -> str:
-    """Returns a kind of client that has an option."""
+    """Returns the first kind of client that has the option; `consumer` if the option is unknown."""
     from samsarrow.config import options_of
 
     return next(
@@ -116,7 +116,7 @@ def _client(option: str) -> str:
 
 
 def _rejection(client: str, options: dict[str, str]) -> str | None:
-    """Returns the reason why a client rejects options, or None. Creating a client does not connect."""
+    """Returns the reason why a client rejects options, or None. Creates a client, which does not connect."""
     from samsarrow import _core
     from samsarrow.config import kafka_name, merge
 
@@ -136,14 +136,14 @@ def _rejection(client: str, options: dict[str, str]) -> str | None:
 
 
 def _rejected(options: dict[str, str]) -> dict[str, str]:
-    """Returns the options that are invalid on their own, with the reasons."""
+    """Returns the options that a client rejects even if no other option is set, with the reasons."""
     from samsarrow.config import kafka_name
 
     reasons = {}
     for option, value in options.items():
         if option.startswith(REGISTRY) and kind_of(option) != "unknown":
             continue
-        # Options that depend on each other, such as those of a login, are checked together by `_combined_rejection`.
+        # `_combined_rejection` checks options that depend on each other, such as the options of a login.
         alone = kind_of(option) in ("unknown", "plain") and not option.startswith(("sasl.", "ssl.", "security."))
         if (alone or kind_of(option) == "unknown") and (reason := _rejection(_client(option), {option: value})):
             reasons[kafka_name(option)] = reason
@@ -151,7 +151,7 @@ def _rejected(options: dict[str, str]) -> dict[str, str]:
 
 
 def _combined_rejection(options: dict[str, str], rejected: dict[str, str]) -> str | None:
-    """Returns the reason why all other options together are rejected, or None."""
+    """Returns the reason why a client rejects the combination of all other options, or None."""
     from samsarrow.config import kafka_name, options_of
 
     rest = {option: value for option, value in options.items() if kafka_name(option) not in rejected}

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """An option with another default in another client.
+    """An option whose default in another client differs from the default in samsarrow.
 
     Attributes:
         name: Kafka's name of the option.
         theirs: default of the other client.
         ours: default of samsarrow.
-        meaning: effect of the difference.
-        keep: whether the other default can be set in samsarrow.
+        meaning: effect of samsarrow's default, compared with the other client's.
+        keep: whether samsarrow accepts the other client's default as a value.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 _CLIENT_ID = "quotas and logs of brokers go by another name"
 _FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of a response")
-# tests/interop/test_defaults.py compares both with the libraries: librdkafka 2.x, Java 4.3.
+# tests/interop/test_defaults.py compares both tables with librdkafka 2.x and with the Java client 4.3.
 LIBRDKAFKA = (
     Difference("partitioner", "consistent_random", "murmur2",
                "equal keys go to other partitions than those that librdkafka's producers write"),
@@ -55,7 +55,7 @@ BY_KIND = {"librdkafka": LIBRDKAFKA, "kcat": LIBRDKAFKA, "java": JAVA}
 
 
 def differences(kind: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Returns unset options whose defaults differ, with the effects."""
+    """Returns the options that are not set and whose defaults differ, with the effects of the difference."""
     return [(entry.name, _text(entry)) for entry in BY_KIND.get(kind, ()) if entry.name not in options]
 
 

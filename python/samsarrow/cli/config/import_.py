@@ -24,17 +24,17 @@ LIBRDKAFKA = (
 
 
 class ImportFileError(click.ClickException):
-    """A settings file cannot be read, or has an unexpected format."""
+    """The settings file cannot be read, or has an unexpected format."""
 
 
 @dataclass
 class ImportedSettings:
-    """Settings of a file.
+    """Settings read from a file.
 
     Attributes:
-        kind: client or tool of the file, one of `KINDS`.
-        options: options with samsarrow's or librdkafka's names.
-        remarks: notes on settings without an equivalent, by their names in the file.
+        kind: client or tool for which the file was written, one of `KINDS`.
+        options: values of options, by samsarrow's or librdkafka's names.
+        remarks: notes on settings that have no equivalent, by their names in the file.
     """
 
     kind: str
@@ -47,8 +47,8 @@ def read(path: Path, kind: str | None, section: str | None) -> ImportedSettings:
 
     Args:
         path: path of the file.
-        kind: client or tool of the file; None to detect it.
-        section: profile of rpk or cluster of kaf; None for the current one.
+        kind: client or tool for which the file was written; None to detect it.
+        section: profile in a file of rpk, or cluster in a file of kaf; None for the current profile or cluster.
 
     Raises:
         ImportFileError: the file cannot be read, or has another format.
@@ -88,7 +88,7 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 def _json(text: str, path: Path) -> dict[str, str]:
-    """Reads a JSON object of options, as applications pass to confluent-kafka."""
+    """Reads a JSON object of options, like the dict that applications pass to confluent-kafka."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -107,7 +107,7 @@ def _json(text: str, path: Path) -> dict[str, str]:
 
 
 def _topic_options(imported: ImportedSettings) -> None:
-    """Removes the prefixes of librdkafka's topic options, which are normal options in samsarrow."""
+    """Removes the prefixes of librdkafka's topic options, because samsarrow has no separate topic options."""
     for name in list(imported.options):
         for prefix in ("default.topic.config.", "topic."):
             if name.startswith(prefix) and not name.startswith("topic.metadata."):

@@ -12,12 +12,12 @@ DEEPEST = 50
 
 
 class YamlError(ValueError):
-    """Invalid or unsupported YAML."""
+    """The text is invalid YAML, or uses a feature that this parser does not support."""
 
 
 @dataclass
 class Line:
-    """A line with content."""
+    """A line with content, without its indentation."""
 
     number: int
     indent: int
@@ -28,7 +28,7 @@ def parse(text: str) -> dict[str, Any]:
     """Parses a document, which must be a mapping.
 
     Raises:
-        YamlError: the document is invalid; the text has the line number, and nothing of the line, which may be secret.
+        YamlError: the document is invalid. The text has the line number, but not the line, which may be secret.
     """
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -67,7 +67,7 @@ def _list(lines: list[Line], at: int, indent: int, depth: int) -> tuple[list[Any
         if not inner:
             value, at = _nested(lines, at, indent, depth)
         elif _KEY.match(inner):
-            # A mapping that begins after the dash: its names have the indentation of the first.
+            # A mapping begins after the dash. Its other names are indented like its first name.
             lines[at] = Line(line.number, indent + len(line.text) - len(inner), inner)
             value, at = _mapping(lines, at, lines[at].indent, depth + 1)
         else:
@@ -93,7 +93,10 @@ def _mapping(lines: list[Line], at: int, indent: int, depth: int) -> tuple[dict[
 
 
 def _nested(lines: list[Line], at: int, indent: int, depth: int) -> tuple[Any, int]:
-    """Parses the block below a name or dash; None without one. Lists in a mapping may be indented like its names."""
+    """Parses the block below a name or a dash; None if no block follows.
+
+    A list in a mapping may have the same indentation as its name.
+    """
     following = at + 1
     if following < len(lines):
         line = lines[following]

@@ -120,8 +120,8 @@ def consume(connection: Connection, **options: Any) -> None:
       samsarrow consume orders --value avro --registry http://localhost:8081 -O orders.parquet
       samsarrow consume orders -f -g archive -O orders.parquet --rotate 100MB,1h
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
-    """  # noqa: D301 - the character that click wants
-    # Imported here because it is slow, and help and completion do not need it.
+    """  # noqa: D301 - click needs the character
+    # Imported here because the import is slow, and help and completion do not need the module.
     from samsarrow.cli.consume.job import Job
 
     Job(connection, ReadFormats.take(options), **options).run()

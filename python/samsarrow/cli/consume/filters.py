@@ -1,4 +1,4 @@
-"""Filters of rows: `--grep`, `--header`, `--where`."""
+"""Filters of rows by the options `--grep`, `--header` and `--where`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Filters:
     """Combined filters; a row must pass all of them.
 
     Args:
-        grep: regular expression (RE2) for the value.
-        headers: `NAME=VALUE`, or `NAME` for a header with any value.
-        where: condition.
-        typed: formats of decoded keys and values, which are compared in their JSON form.
+        grep: regular expression (RE2) that must match in the value.
+        headers: headers that a row must have: `NAME=VALUE`, or `NAME` for a header with any value.
+        where: condition of `--where` on the row.
+        typed: formats of keys and values. Decoded keys and values are compared in their JSON form.
 
     Raises:
         click.BadParameter: a filter is invalid.
@@ -44,7 +44,7 @@ class Filters:
         """Returns the numbers of the rows that pass, in ascending order.
 
         Raises:
-            click.ClickException: a value cannot be compared.
+            click.ClickException: a value cannot be compared as the condition requires.
         """
         try:
             return self._rows(batch)
@@ -73,9 +73,9 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def _with_header(batch: pa.RecordBatch, name: str, value: bytes | None) -> pa.Array:
-    """Returns the numbers of the rows that have such a header; a row with several is repeated."""
+    """Returns the numbers of the rows that have such a header; a row with several such headers is repeated."""
     lists = batch.column("headers")
-    # Both functions respect the offset of a slice.
+    # Both functions also work if the column is a slice with an offset.
     rows, entries = pc.list_parent_indices(lists), pc.list_flatten(lists)
     hits = pc.equal(pc.struct_field(entries, "key"), name)
     if value is not None:

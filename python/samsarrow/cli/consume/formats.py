@@ -1,4 +1,4 @@
-"""Output formats, and rotation of output files."""
+"""Names of output formats, and limits for the rotation of output files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".arrows": 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Limits of an output file; None for no limit."""
+    """Limits at which an output file is completed and the next one begins; None for no limit."""
 
     rows: int | None = None
     size: int | None = None
@@ -27,7 +27,7 @@ class Rotation:
 
     @classmethod
     def parse(cls, text: str) -> Rotation:
-        """Parses `100MB`, `1h`, `1000000` rows, or several with commas: the first limit that is reached applies.
+        """Parses limits: a size (`100MB`), a duration (`1h`), a number of rows (`1000000`), or several with commas.
 
         Raises:
             click.BadParameter: the text is not a limit.

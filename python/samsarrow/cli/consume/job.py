@@ -105,7 +105,7 @@ class Job:
             try:
                 self._run()
             except WakeupError:
-                # Raised before the first row, or by a lookup of offsets: all rows that were read are written.
+                # Raised before the first row, or by a lookup of offsets. All rows that were read have been written.
                 if self.signals.received is None:
                     raise
             finally:
@@ -120,7 +120,7 @@ class Job:
             "layout": "binary",
             "enable_auto_commit": "false",
             "allow_auto_create_topics": "false",
-            # For a group without offsets, and for positions whose records retention has deleted.
+            # Applies to a group without committed offsets, and to positions whose records were deleted by retention.
             "auto_offset_reset": "latest" if self.member and self.start.kind == "end" else "earliest",
         }
         if self.group is not None:
@@ -147,7 +147,8 @@ class Job:
                 stops = {tp: max(stop, starts[tp]) for tp, stop in stops.items()}
             if self.tail is None or self.follow:
                 self._write(consumer, read_partitions(consumer, starts, stops, self.progress))
-        # An interrupted file must not look complete, except with --follow, which only ends by a signal.
+        # An interrupted file must not look complete. With --follow it is complete, because only a signal ends the
+        # command.
         if self.signals.received is None or self.follow:
             self.output.close()
         if self.group_reader is not None and self._may_commit():
@@ -155,7 +156,7 @@ class Job:
 
     @staticmethod
     def _schema(consumer: Consumer) -> pa.Schema:
-        """Returns the schema of batches, which may be looked up in the registry."""
+        """Returns the schema of batches, which may be fetched from the registry."""
         try:
             return consumer.schema
         except SchemaNotFoundError as error:
@@ -169,9 +170,9 @@ class Job:
         return self.commits and self.output.durable
 
     def _commit(self, consumer: Consumer, group_reader: GroupReader) -> None:
-        """Commits the offsets of written rows; positions may be past rows that were not written."""
+        """Commits the offsets of written rows, not positions, which may be past rows that were not written."""
         complete = self.signals.received is None and self.remaining != 0
-        # A signal may arrive at any time; the second one raises another error.
+        # A first signal may arrive here and raise WakeupError. A second signal raises `Interrupted`.
         try:
             offsets = group_reader.final_offsets() if complete else group_reader.written_offsets()
         except WakeupError:
@@ -180,7 +181,7 @@ class Job:
             commit(consumer, offsets)
 
     def _write(self, consumer: Consumer, batches: Iterator[pa.RecordBatch]) -> None:
-        """Writes rows that pass the filters, up to the count or a signal."""
+        """Writes rows that pass the filters, until the maximum number of rows is reached or a signal arrives."""
         with self._bar() as update, contextlib.suppress(WakeupError), _with_hint():
             for batch in batches if self.remaining != 0 else ():
                 update()
@@ -199,11 +200,11 @@ class Job:
                 if self.group_reader is not None:
                     self.group_reader.commit_written()
                 if self.signals.received is not None:
-                    # A commit in the listener may have received the wake-up in place of the poll.
+                    # A commit in the listener may have raised the WakeupError instead of the poll.
                     return
 
     def _kept(self, batch: pa.RecordBatch, remaining: int | None) -> tuple[int, pa.RecordBatch]:
-        """Returns how many rows of a batch were processed, and those of them to write."""
+        """Returns the number of rows of the batch that were processed, and the processed rows that pass the filters."""
         if not self.filters or not batch.num_rows:
             kept = batch if remaining is None else batch.slice(0, remaining)
             return kept.num_rows, kept
@@ -215,7 +216,7 @@ class Job:
 
     @contextlib.contextmanager
     def _bar(self) -> Iterator[Callable[[], None]]:
-        """Shows progress in offsets, unless lines are written to the same terminal."""
+        """Shows the progress in offsets, unless rows are written to the same terminal or the read has no known end."""
         enabled = not self.follow and (self.output.to_file or not sys.stdout.isatty()) and not self.member
         shown = 0
         with progress("reading", 1, enabled=enabled) as update:
@@ -240,7 +241,7 @@ def _output_format(
     path: Path | None,
     typed: ReadFormats,
 ) -> OutputFormat:
-    """Returns the output format by the options and the file's suffix.
+    """Returns the output format that the options or the suffix of the file select.
 
     Raises:
         click.UsageError: options contradict each other, or the suffix is unknown.
@@ -268,7 +269,7 @@ def _output_format(
 
 @contextlib.contextmanager
 def _with_hint() -> Iterator[None]:
-    """Adds a hint to errors about values that cannot be read."""
+    """Adds a hint about `--on-decode-error` to errors about values that cannot be read."""
     try:
         yield
     except BadValueError as error:
@@ -277,14 +278,14 @@ def _with_hint() -> Iterator[None]:
 
 
 class DecodeErrors:
-    """Count of keys and values that could not be read, with the first error."""
+    """Counter of keys and values that could not be read; also keeps the first error."""
 
     def __init__(self) -> None:
         self._count = 0
         self._first = ""
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Counts the errors of a batch."""
+        """Counts the decode errors in a batch."""
         for name in ("key_error", "value_error"):
             if name in batch.schema.names and (invalid := len(errors := batch.column(name)) - errors.null_count):
                 if not self._count:

@@ -14,12 +14,12 @@ from samsarrow._core import TextWriter
 
 # Characters that must be escaped in JSON strings.
 ESCAPED = '["\\\\\x00-\x1f]'
-# Groups of three zeros at the end of a fraction, and a remaining decimal point.
+# Pattern of groups of three zeros at the end of a fraction, and pattern of a remaining decimal point.
 ZEROS, POINT = r"(\.\d*?)(?:000)+$", r"\.$"
 
 
 def text_column(column: pa.Array) -> pa.Array:
-    """Returns a column as text in bytes: strings unchanged, other values as JSON; nulls stay null."""
+    """Returns a column as text in bytes. Strings are unchanged, other values become JSON, nulls stay null."""
     text = column.cast(pa.string()) if _is_text(column.type) else json_column(column)
     if not pa.types.is_nested(column.type) and not _is_text(column.type):
         text = pc.utf8_trim(text, '"')
@@ -74,7 +74,7 @@ def _map(column: Any) -> pa.Array:
 
 
 def _items(column: Any, values: pa.Array) -> pa.Array:
-    """Returns the items of the lists of a slice."""
+    """Returns the items of the lists in a column, which may be a slice."""
     first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
     return values.slice(first, last - first)
 
@@ -95,7 +95,7 @@ def _quoted(column: pa.Array) -> pa.Array:
 
 
 def _number(column: pa.Array) -> pa.Array:
-    """Returns floats as JSON; values that JSON does not support, such as NaN, become null."""
+    """Returns floats as JSON numbers. NaN and infinities, which JSON does not support, become null."""
     whole = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?\d+)$", r"\1.0")
     return pc.if_else(pc.is_finite(column), whole, pa.scalar(None, pa.string()))
 
@@ -107,7 +107,7 @@ def _time(column: pa.Array) -> pa.Array:
 
 
 def _fraction(text: pa.Array, after: str) -> pa.Array:
-    """Returns quoted times without trailing zeros in groups of three."""
+    """Returns times in quotes. Trailing zeros of the fraction are removed in groups of three."""
     text = pc.replace_substring_regex(pc.replace_substring_regex(text, ZEROS, r"\1"), POINT, "")
     return pc.binary_join_element_wise('"', text, after, '"', "")
 
@@ -121,7 +121,7 @@ def _other(value: Any) -> str:
 
 
 def with_texts(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
-    """Returns the rows with some columns as text in bytes."""
+    """Returns the batch with the named columns as text in bytes."""
     for name in names:
         batch = batch.set_column(batch.schema.get_field_index(name), name, text_column(batch.column(name)))
     return batch
@@ -131,10 +131,10 @@ class TypedTextWriter:
     """Renderer of rows with decoded keys or values, which are written as JSON.
 
     Args:
-        lines: renderer of rows with bytes.
-        typed: those of `key` and `value` that are decoded.
-        objects: whether each line is an object, to which errors and undecoded bytes are added.
-        items: whether the objects are items of an array.
+        lines: renderer of rows whose keys and values are bytes.
+        typed: names of the decoded columns, `key` or `value` or both.
+        objects: whether each row is a JSON object, to which decode errors and undecoded bytes are added.
+        items: whether the objects are items of one JSON array.
     """
 
     def __init__(self, lines: TextWriter, typed: frozenset[str], objects: bool, items: bool) -> None:
@@ -151,8 +151,8 @@ class TypedTextWriter:
         if not self._objects:
             return self._lines.render(with_texts(batch, self._typed))
         bare = batch
-        # Rendered with null for keys and values, which are then replaced. The value is the last member and the key is
-        # before it, so the first match is the placeholder.
+        # Renders nulls for decoded keys and values, then replaces them. The value is replaced first. The key comes
+        # before the value, so its placeholder is the first match even if the decoded value contains the same text.
         members = {name: _members(batch, name) for name in ("value", "key") if name in self._typed}
         for name in members:
             bare = bare.set_column(bare.schema.get_field_index(name), name, pa.nulls(len(bare), pa.binary()))

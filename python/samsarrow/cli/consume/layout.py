@@ -1,4 +1,4 @@
-"""Layout of columnar output: keys and values as text, and JSON members as columns."""
+"""Layout of columnar output: converts keys and values to text, and members of JSON values to columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from samsarrow.cli.consume.outputs import OutputFormat
 
 METADATA = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
-# Columns about keys and values that could not be read.
+# Columns with the errors and the bytes of keys and values that could not be read.
 BAD = ("key_error", "raw_key", "value_error", "raw_value")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TYPES = (
@@ -26,12 +26,12 @@ TYPES = (
 
 
 class Layout:
-    """Converts batches to the columns of an output format; all batches get the same schema."""
+    """Converts batches to the columns of an output format. All converted batches have the same schema."""
 
     def __init__(self, output_format: OutputFormat) -> None:
         self._output_format = output_format
         self._unpacked: pa.Schema | None = None
-        # Schema of decoded batches, once known.
+        # Schema of decoded batches; None until it is known.
         self.schema: pa.Schema | None = None
 
     def empty(self) -> pa.RecordBatch:
@@ -43,10 +43,10 @@ class Layout:
         return self.convert(pa.record_batch(columns))
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the rows with the columns of the output format.
+        """Converts a batch to the columns of the output format.
 
         Raises:
-            click.ClickException: a key or value is not text or JSON, as the format requires.
+            click.ClickException: the output format needs text or JSON, and a key or value is neither.
         """
         output_format = self._output_format
         if output_format.lines is not None:
@@ -73,7 +73,7 @@ class Layout:
         return pa.record_batch(named)
 
     def _fields(self, column: Any, used: set[str]) -> dict[str, pa.Array]:
-        """Returns the fields of a struct as columns, with names that are not in `used`."""
+        """Returns the fields of a struct as columns. A name that is in `used` gets the prefix `value.`."""
         if not pa.types.is_struct(column.type):
             raise click.UsageError(f"--unpack makes columns of fields, and values are {column.type}, which has none")
         columns: dict[str, pa.Array] = {}
@@ -84,7 +84,7 @@ class Layout:
         return columns
 
     def _members(self, batch: pa.RecordBatch, used: set[str]) -> dict[str, pa.Array]:
-        """Returns the members of JSON objects as columns, with types that `infer_schema` infers from the first rows."""
+        """Returns the members of JSON objects as columns. Their types are inferred from the first batch."""
         if not batch.num_rows and self._unpacked is None:
             return {}
         inferred = _inferred(batch)
@@ -103,25 +103,26 @@ class Layout:
 
 
 def _inferred(batch: pa.RecordBatch) -> pa.Schema:
-    """Infers the members of a batch's values."""
+    """Infers a schema from the JSON values of a batch."""
     values = batch.column("value")
     try:
         return infer_schema(values)
     except BadValueError as error:
         raise _not_columns(_location(batch, error.row or 0), error.reason) from None
     except ConfigurationError as error:
-        # Values that are all null or objects without members have no columns.
+        # If all values are null or objects without members, no columns are added.
         if pc.all(pc.match_substring_regex(pc.fill_null(values, b"{}"), r"^\s*\{\s*\}\s*$")).as_py() is not False:
             return pa.schema([])
         raise _not_columns(_location(batch, 0, "from "), str(error)) from None
 
 
 def _missing_member(found: pa.DataType, first: pa.DataType, path: str = "") -> str | None:
-    """Returns the path of a member that the first rows do not have, or None."""
+    """Returns the path of a member in `found` that is missing in `first`, the schema of the first rows; None without
+    one."""
     if pa.types.is_list(found) and pa.types.is_list(first):
         return _missing_member(found.value_type, first.value_type, path)
     if not pa.types.is_struct(found) or not pa.types.is_struct(first):
-        # Other types are checked when values are decoded.
+        # Differences of other types are found when values are decoded.
         return None
     for field in found:
         name = f"{path}.{field.name}" if path else field.name
@@ -147,7 +148,7 @@ def _not_columns(location: str, reason: str) -> click.ClickException:
 
 
 def _flattened(name: str, column: Any) -> dict[str, pa.Array]:
-    """Returns a struct as columns of its members, and any other column as a CSV column."""
+    """Returns one CSV column per member of a struct, or a single CSV column for any other type."""
     if pa.types.is_struct(column.type):
         parts: dict[str, pa.Array] = {}
         for index, member in enumerate(column.type):
@@ -157,7 +158,7 @@ def _flattened(name: str, column: Any) -> dict[str, pa.Array]:
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """Returns the type with nullable fields: Parquet's writer rejects a null struct with non-nullable fields."""
+    """Returns the type with nullable fields, because Parquet's writer rejects null structs with non-nullable fields."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
     if pa.types.is_list(kind):
@@ -168,7 +169,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _cells(column: Any) -> pa.Array:
-    """Returns a column in a type that CSV supports; nested types become JSON."""
+    """Returns the column in a type that CSV supports. Nested types become JSON texts."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind):
         return column

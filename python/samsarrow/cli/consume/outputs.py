@@ -19,14 +19,14 @@ from samsarrow.cli.consume.formats import COLUMNS, Rotation
 from samsarrow.cli.consume.json_text import TypedTextWriter
 from samsarrow.offsets.disk import is_replaceable, sync_folder
 
-# Maximum rows and bytes of a row group of Parquet, which readers load as a whole.
+# Maximum rows and bytes of a Parquet row group. Readers load a row group as a whole.
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 128 << 20
 TOPIC = pa.dictionary(pa.int32(), pa.string())
 
 
 class Writer(Protocol):
-    """Writes the rows of one file."""
+    """Writer of the rows of one file."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Writes rows."""
@@ -35,7 +35,7 @@ class Writer(Protocol):
         """Completes the file."""
 
     def abandon(self) -> None:
-        """Closes the writer without its buffered rows: the file is discarded, or stays as it is."""
+        """Closes the writer without writing buffered rows. The file is then deleted, or stays as it is."""
 
 
 class LineWriter:
@@ -48,7 +48,7 @@ class LineWriter:
     def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
         text = self._lines.render(batch)
         if self._array and not self._begun:
-            # Rendered items begin with a comma, which is removed from the first.
+            # Each rendered item begins with a comma, which is removed from the first item.
             self._begun = True
             text = b"[" + text[1:]
         self._out.write(text)
@@ -62,7 +62,7 @@ class LineWriter:
 
 
 class CsvWriter:
-    """Writer of CSV with a header line; the schema is that of the first rows."""
+    """Writer of CSV, by default with a header line. All rows have the schema of the first rows."""
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, names: bool = True) -> None:
         import pyarrow.csv
@@ -72,7 +72,7 @@ class CsvWriter:
 
     @staticmethod
     def line_of_names(schema: pa.Schema) -> bytes:
-        """Returns the first line of a file."""
+        """Returns the header line of a file with this schema."""
         out = io.BytesIO()
         CsvWriter(out, schema).close()
         return out.getvalue()
@@ -106,13 +106,14 @@ class ArrowWriter:
 
 
 class ParquetWriter:
-    """Writer of Parquet, with row groups of a suitable size for readers."""
+    """Writer of Parquet, which collects batches into row groups of a suitable size for readers."""
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, codec: str) -> None:
         import pyarrow.parquet
 
         self._schema = schema
-        # No dictionaries and statistics for keys and values: they seldom repeat, and it takes a fifth of the time.
+        # Keys and values have no dictionaries and statistics: they seldom repeat, and computing both takes a fifth of
+        # the time.
         payload = {"key", "value", "headers"} if schema.field("topic").type == TOPIC else set()
         payload -= {name for name in payload & set(schema.names) if pa.types.is_nested(schema.field(name).type)}
         payload |= {"headers", "raw_key", "raw_value"}
@@ -138,7 +139,7 @@ class ParquetWriter:
 
     def _write(self) -> None:
         if self._held:
-            # Topic dictionaries of the batches may differ.
+            # Unifies the dictionaries of the topic column, which may differ between batches.
             table = pa.Table.from_batches(self._held, self._schema).unify_dictionaries()
             self._writer.write_table(table, row_group_size=GROUP_ROWS)
         self._held, self._rows, self._bytes = [], 0, 0
@@ -152,7 +153,7 @@ class ParquetWriter:
 
 
 def _paths(name: str, kind: pa.DataType) -> list[str]:
-    """Returns the paths of the Parquet columns that a column is written as."""
+    """Returns the paths of the Parquet columns to which a column of this type is written."""
     if pa.types.is_struct(kind):
         return [path for field in kind for path in _paths(f"{name}.{field.name}", field.type)]
     if pa.types.is_list(kind):
@@ -164,15 +165,15 @@ def _paths(name: str, kind: pa.DataType) -> list[str]:
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """Output format with its options.
+    """An output format and its options.
 
     Attributes:
         form: one of `FORMATS`.
         lines: renderer of text formats.
-        text: whether keys and values are text in Arrow and Parquet.
+        text: whether keys and values are written as text in Arrow and Parquet.
         unpack: whether members of JSON values become columns.
-        compress: codec of arrow and parquet.
-        typed: those of `key` and `value` that are decoded.
+        compress: compression codec of Arrow and Parquet; None for the default.
+        typed: names of the decoded columns, `key` or `value` or both.
     """
 
     form: str
@@ -184,13 +185,13 @@ class OutputFormat:
 
     @property
     def wants_headers(self) -> bool:
-        """True if headers are written."""
+        """True if the format writes record headers."""
         return self.lines.wants_headers if self.lines is not None else self.form != "csv"
 
 
 @contextlib.contextmanager
 def _writable(form: str) -> Iterator[None]:
-    """Reports types that a format does not support, such as structs without fields in Parquet."""
+    """Converts errors about types that a format does not support, such as structs without fields in Parquet."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -201,18 +202,18 @@ def _writable(form: str) -> Iterator[None]:
 
 
 class Output:
-    """Standard output, a file, or a sequence of files.
+    """Writer of rows to standard output, to a file, or to a sequence of files.
 
-    Arrow and Parquet files have another name until they are complete. Lines are visible as they are written.
+    Arrow and Parquet files have a temporary name until they are complete. Lines are flushed after each batch.
 
     Args:
         output_format: format of the rows.
         path: path of the file; None for standard output.
         rotation: limits of each file.
-        keep: whether rows are appended to an existing file, since a group will not read its rows again.
+        keep: whether rows are appended to an existing file, because the group will not read the rows in it again.
 
     Raises:
-        click.UsageError: the file has rows, and rows cannot be added to its format.
+        click.UsageError: rows must be appended to the file, and its format does not allow it.
     """
 
     def __init__(
@@ -223,7 +224,7 @@ class Output:
         self._layout = Layout(output_format)
         self._output_format, self._path = output_format, path
         self._rotation = rotation or Rotation()
-        # Devices and pipes have no rows to keep.
+        # Devices and pipes are not regular files and have no rows to keep.
         self._append = keep and rotation is None and path is not None and path.is_file() and path.stat().st_size > 0
         if self._append and (self._appears_complete or output_format.form == "json"):
             raise click.UsageError(
@@ -235,11 +236,11 @@ class Output:
         self._out: IO[bytes] | None = None
         self._target: Path | None = None
         self._rows, self._opened = 0, 0.0
-        # True if all written rows would survive the end of the process.
+        # True if all written rows would survive a crash of the process.
         self.durable = True
 
     def set_schema(self, schema: pa.Schema) -> None:
-        """Sets the schema of decoded batches, for an output without rows.
+        """Sets the schema of decoded batches, so that an output without rows has the right columns.
 
         Raises:
             click.UsageError: the format does not support the schema.
@@ -254,11 +255,11 @@ class Output:
 
     @property
     def _appears_complete(self) -> bool:
-        """True for formats whose files are unreadable until they are complete."""
+        """True for Arrow and Parquet, whose files cannot be read until they are complete."""
         return self._output_format.form in COLUMNS and self._output_format.form != "csv"
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows; `durable` is false while some are in an incomplete file."""
+        """Writes rows. `durable` is false while some rows are in an incomplete file."""
         if self._path is not None and self._rotation.rows is not None:
             capacity = self._rotation.rows
             while batch.num_rows:
@@ -280,7 +281,8 @@ class Output:
             self._out.flush()
 
     def check_rotation(self) -> None:
-        """Completes the file if a limit is reached; called even without new rows."""
+        """Completes the file if a limit is reached. Called even if no new rows arrive, because the age is limited
+        too."""
         if self._writer is None or self._path is None or self._out is None:
             return
         if self._rotation.due(self._rows, self._out.tell(), time.monotonic() - self._opened):
@@ -302,9 +304,10 @@ class Output:
         return self._writer
 
     def _create(self) -> IO[bytes]:
-        """Creates a file; with rotation the first unused number, to keep the files of earlier runs."""
+        """Creates or opens the file. With rotation its name has the first unused number, so that files of earlier runs
+        are kept."""
         assert self._path is not None
-        # Resolves links, so that a draft replaces the target of a link and not the link.
+        # Resolves links, so that the complete file replaces the target of the link, not the link.
         self._target = self._path.resolve()
         if self._rotation != Rotation():
             while True:
@@ -315,7 +318,7 @@ class Output:
         try:
             out = self._draft.open("ab+" if self._append else "wb")
             if self._append:
-                # A killed command may have written an incomplete line.
+                # A command that was killed may have left an incomplete last line.
                 out.seek(-1, io.SEEK_END)
                 if out.read(1) != b"\n":
                     out.write(b"\n")
@@ -324,10 +327,10 @@ class Output:
             raise click.FileError(str(self._target), error.strerror) from None
 
     def _check_names(self, schema: pa.Schema) -> bool:
-        """Checks the header line of the file that rows are appended to; returns False, for no other header line.
+        """Checks the header line of the file to which rows are appended. Returns False: no header line is written.
 
         Raises:
-            click.UsageError: the file has other columns.
+            click.UsageError: the columns of the file differ from the schema.
         """
         assert self._path is not None
         names = CsvWriter.line_of_names(schema)
@@ -346,7 +349,7 @@ class Output:
 
     @property
     def _is_special(self) -> bool:
-        """True if the target is a device or a pipe, such as /dev/null, which must not be replaced by a file."""
+        """True if the target is a device or a pipe, such as /dev/null, which must not be replaced."""
         return self._target is not None and not is_replaceable(self._target)
 
     @property
@@ -373,7 +376,7 @@ class Output:
         self.durable = True
 
     def close(self) -> None:
-        """Completes the file; without rows and rotation, a file with only the columns is written."""
+        """Completes the file. If no rows were written and files are not rotated, writes a file without rows."""
         if self._writer is None and (self._path is None or self._rotation == Rotation()) and not self._number:
             with _writable(self._output_format.form):
                 self._open(self._layout.empty().schema)
@@ -381,10 +384,10 @@ class Output:
         self._number = self._number or 1
 
     def abandon(self) -> None:
-        """Removes an incomplete file."""
+        """Closes an incomplete file, and deletes it if it has a temporary name."""
         if self._out is not None and self._path is not None:
-            # A pyarrow writer that is not closed would write to the closed file when it is garbage collected. Errors
-            # of the remaining data do not matter: the file is incomplete anyway.
+            # Closes the writer first, because a pyarrow writer that is not closed would write to the closed file when
+            # it is garbage collected. Errors are ignored, because the file is incomplete anyway.
             with contextlib.suppress(OSError, pa.ArrowException):
                 if self._writer is not None:
                     self._writer.abandon()

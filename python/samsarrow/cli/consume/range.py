@@ -1,4 +1,4 @@
-"""Range of a read: `--from`, `--until`, `--partition`."""
+"""Range of a read, from the options `--from`, `--until` and `--partition`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Position:
-    """A position in each partition.
+    """A position on the command line, which stands for an offset in each partition.
 
     Attributes:
         kind: `beginning`, `end`, `offset`, `back` (a number of offsets before the end), `time` or `group`.
-        number: the offset, the number of offsets, or milliseconds since 1970.
+        number: for `offset` the offset, for `back` the number of offsets, for `time` the milliseconds since 1970.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Parses a position of the command line.
+        """Parses a position on the command line.
 
         Raises:
             click.BadParameter: the text is not a position.
@@ -77,13 +77,13 @@ def partitions_option(_context: click.Context, _parameter: click.Parameter, valu
 
 
 def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozenset[int]) -> list[TopicPartition]:
-    """Returns all partitions of topics, or the chosen ones of each.
+    """Returns all partitions of topics, or the partitions of each topic with the chosen numbers.
 
     Raises:
         click.UsageError: a topic or partition does not exist.
     """
     names = list(dict.fromkeys(topics))
-    # Checked here because a consumer would wait for a missing topic to be created.
+    # Checks that topics exist, because a consumer would wait until a missing topic is created.
     listed = connection.admin.list_topics(names)
     found = []
     for topic in names:
@@ -97,7 +97,7 @@ def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozens
 
 
 def offsets_at(consumer: Consumer, position: Position, beginnings: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """Returns a position as an offset of each partition, limited to its beginning and end."""
+    """Returns the offset of a position in each partition, limited to the beginning and the end of the partition."""
     if position.kind == "beginning":
         found = dict(beginnings)
     elif position.kind == "end":

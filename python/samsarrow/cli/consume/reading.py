@@ -1,4 +1,4 @@
-"""Readers of batches: of assigned partitions between two offsets, or as a member of a group."""
+"""Readers of batches, either from assigned partitions between two offsets or as a member of a group."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 End = tuple[tuple[str, int], tuple[int, str, int | None], bytes]
 
-# Timeout of a poll, after which ends are checked; signals interrupt it.
+# Maximum seconds of a poll, after which the end offsets are checked. Signals interrupt a poll.
 POLL_SECONDS = 1.0
-# Time without progress after which a command with an end fails: a consumer itself retries without limit.
+# Seconds without progress after which a read that should end fails. The consumer itself retries without limit.
 STALLED_SECONDS = 60.0
 
 
 @dataclass
 class Progress:
-    """Progress of a read, in offsets; not every offset has a row."""
+    """Progress of a read, counted in offsets, because not every offset has a row."""
 
     done: int = 0
     total: int = 0
@@ -42,14 +42,14 @@ def read_partitions(
 ) -> Iterator[pa.RecordBatch]:
     """Assigns partitions and reads them between two offsets.
 
-    Reading ends when all positions have reached the ends. Positions move past offsets without rows, such as transaction
-    markers and compacted records, so these do not delay the end.
+    Reading ends when all positions have reached the ends. Positions also move past offsets without rows, such as
+    transaction markers and compacted records, so reading ends even if the last offsets have no rows.
 
     Args:
         consumer: consumer without a subscription.
-        starts: first offset by partition.
-        ends: end offset by partition; None to read without an end.
-        progress: updated while reading.
+        starts: by partition, the first offset to read.
+        ends: by partition, the end offset; None to read without an end.
+        progress: progress of the read, which this function updates.
     """
     partitions = [tp for tp, start in starts.items() if ends is None or start < ends[tp]]
     if ends is not None:
@@ -58,7 +58,7 @@ def read_partitions(
         return
     core = consumer._open
     consumer.assign(partitions)
-    # Removes the ends of an earlier read.
+    # Removes the end offsets of an earlier read.
     core.lift_ends()
     for tp in partitions:
         consumer.seek(tp, starts[tp])
@@ -70,7 +70,7 @@ def read_partitions(
     def update(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
         if without_end:
             raise KafkaError(f"{_names(without_end)} would be read without an end: the assignment has changed")
-        # For the progress bar only: a position that is not known yet counts as the start.
+        # Used for the progress bar only. If the position of a partition is not known yet, its start is used.
         remaining = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
         progress.done = progress.total - sum(remaining)
 
@@ -85,12 +85,12 @@ def _until_ends(
 ) -> Iterator[pa.RecordBatch]:
     """Polls until all assigned partitions have reached their ends.
 
-    The Rust client returns no row past an end, so positions never have to be moved back.
+    The Rust client returns no row past an end offset, so positions never have to be moved back.
 
     Args:
-        consumer: consumer whose ends are set by the caller or by `update`.
-        update: called before each poll with the partitions before their ends, with positions and ends, and with the
-            partitions without an end.
+        consumer: consumer; the caller or `update` sets the end offsets of its partitions.
+        update: called before each poll. Its first argument has the partitions that are not at their ends, with their
+            positions and ends; the second has the partitions that have no end yet.
     """
     core = consumer._open
     stall = StallDetector()
@@ -100,7 +100,7 @@ def _until_ends(
         update(open_ends, [TopicPartition(*tp) for tp in without_end])
         if without_end:
             continue
-        # During a rebalance the member may have no partitions until it gets new ones.
+        # During a rebalance, the member may have no partitions until new partitions are assigned.
         if not open_ends and consumer._is_assigned():
             return
         stall.check(hash(frozenset(open_ends)), [tp for tp, _, _ in open_ends])
@@ -108,7 +108,7 @@ def _until_ends(
 
 
 def commit(consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commits offsets; repeats the commit once if a signal interrupted it."""
+    """Commits offsets, and repeats the commit once if a signal interrupts it."""
     try:
         consumer.commit(offsets)
     except WakeupError:
@@ -120,7 +120,7 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 
 
 class StallDetector:
-    """Detects that a read with an end makes no progress."""
+    """Detects that a read that should end makes no progress."""
 
     def __init__(self) -> None:
         self._limit = STALLED_SECONDS
@@ -132,10 +132,10 @@ class StallDetector:
 
         Args:
             state: a number that changes with any progress.
-            missing: the partitions before their ends.
+            missing: partitions that are not at their ends.
 
         Raises:
-            KafkaTimeoutError: there was no progress for `STALLED_SECONDS`.
+            KafkaTimeoutError: the state has not changed for `STALLED_SECONDS`.
         """
         if state != self._before:
             self._before, self._deadline = state, _core.Deadline(self._limit)
@@ -147,16 +147,16 @@ class StallDetector:
 
 
 class GroupReader(RebalanceListener):
-    """Reads as a member of a group, up to the end that each partition has when it is assigned.
+    """Reads as a member of a group, up to the end that each partition has at the time of its assignment.
 
-    Rebalances may add and remove partitions: reading ends when all partitions of this member are at their ends. The
+    Rebalances may add and remove partitions. Reading ends when all partitions of this member are at their ends. The
     position of an assigned partition is never moved back, even if it is past the end.
 
     Args:
-        consumer: consumer that subscribes with this object as its listener.
-        follow: whether to read on past the ends.
-        limit: seconds for the group to assign partitions.
-        may_commit: returns true if written rows may be committed.
+        consumer: consumer whose subscription has this object as its listener.
+        follow: whether to read without an end.
+        limit: maximum seconds until the group assigns partitions.
+        may_commit: returns true if the offsets of written rows may be committed.
     """
 
     def __init__(self, consumer: Consumer, follow: bool, limit: float, may_commit: Callable[[], bool]) -> None:
@@ -166,23 +166,24 @@ class GroupReader(RebalanceListener):
         self._limit = limit
         self._may_commit = may_commit
         self._uncommitted = False
-        # Offsets after written rows, with topic ids: a topic that is deleted and recreated has other offsets.
+        # Offsets after written rows. They contain topic ids, because a topic that is deleted and recreated has new
+        # offsets.
         self._written: dict[TopicPartition, End] = {}
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Commits the written rows of revoked partitions, before other members continue with them."""
+        """Commits the offsets of revoked partitions, before other members continue reading these partitions."""
         revoked = self._offsets([self._written[tp] for tp in partitions if tp in self._written])
         if revoked and self._may_commit():
             commit(self._consumer, revoked)
         self.on_partitions_lost(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Stops committing lost partitions: other members may be past their offsets."""
+        """Forgets the offsets of lost partitions, because other members may have committed larger offsets."""
         for tp in partitions:
             self._written.pop(tp, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the batches up to the ends of the partitions, or without an end with `follow`.
+        """Yields batches up to the ends of the partitions; with `follow`, never ends.
 
         Raises:
             KafkaTimeoutError: the group assigned no partitions in time.
@@ -205,34 +206,34 @@ class GroupReader(RebalanceListener):
             set_ends(self._consumer._open, self._consumer.end_offsets(without_end))
 
     def add_written(self, rows: pa.RecordBatch) -> None:
-        """Records the offsets after rows that were written, or that a filter left out."""
+        """Records the offsets after rows that were processed: written, or left out by a filter."""
         if rows.num_rows:
             self._written.update({TopicPartition(*end[0]): end for end in _core.ends_of(rows)})
             self._uncommitted = True
 
     def commit_written(self) -> None:
-        """Commits the offsets of written rows in the background, if that is allowed."""
+        """Commits the offsets of written rows in the background, if `may_commit` allows it."""
         if not self._uncommitted or not self._may_commit():
             return
         try:
             if offsets := self.written_offsets():
                 self._consumer.commit_async(offsets)
         except RebalanceInProgressError:
-            # The next poll rejoins the group, and passes revoked partitions to the listener.
+            # The next poll rejoins the group, and then passes revoked partitions to the listener.
             return
         self._uncommitted = False
 
     def written_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns the offsets after the rows that were written, of partitions that are still assigned."""
+        """Returns the offsets after the written rows of partitions that are still assigned."""
         return self._offsets(list(self._written.values()))
 
     def _offsets(self, ends: list[End]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {TopicPartition(*tp): OffsetAndMetadata(*at) for tp, at in self._consumer._open.offsets_of_ends(ends)}
 
     def final_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns the offsets to commit after all rows up to the ends were written.
+        """Returns the offsets to commit when all rows up to the ends have been written.
 
-        These are positions, which are past offsets without rows and also known for partitions without any row.
+        Uses positions, because they are past offsets without rows, and are also known for partitions that had no rows.
         """
         consumer = self._consumer
         found = self.written_offsets()
