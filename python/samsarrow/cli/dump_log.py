@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from samsarrow._core import LogDump
 
-# A broker adds a suffix while it deletes or rewrites a segment.
+# Brokers add a suffix to the name while they delete or rewrite a segment.
 _NAME = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>log|checkpoint|index|timeindex|txnindex)(?P<state>\.(deleted|cleaned|swap))?"
 )
@@ -25,7 +25,7 @@ LOGS = ("log", "checkpoint")
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A file of a segment, with the parts of its name."""
+    """A file of a log segment, and the parts of its name."""
 
     path: Path
     kind: str
@@ -45,17 +45,17 @@ class SegmentFile:
 
     @property
     def base_offset(self) -> int | None:
-        """Base offset in the name, or None."""
+        """Base offset from the file's name, or None."""
         return int(self.stem) if self.kind != "checkpoint" and self.stem.isdecimal() else None
 
     @property
     def shown(self) -> str:
-        """Path as printable text: file names may contain other bytes."""
+        """Path as printable text, because file names may contain bytes that are not valid text."""
         return click.format_filename(self.path)
 
     @property
     def start(self) -> str | None:
-        """First line of the output, derived from the name; None for unknown names."""
+        """First line of the output, which depends on the file's name; None for unknown names."""
         if self.base_offset is not None:
             return f"Log starting offset: {self.base_offset}"
         if self.path.name == "bootstrap.checkpoint":
@@ -64,7 +64,7 @@ class SegmentFile:
         return snapshot and f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
 
     def sibling(self, kind: str) -> Path:
-        """Returns the path of another file of the segment."""
+        """Returns the path of the segment's file of another kind."""
         return self.path.with_name(f"{self.stem}.{kind}{self.state}")
 
 
@@ -229,7 +229,7 @@ def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
 
 @contextlib.contextmanager
 def _progress(file: SegmentFile, dump: LogDump) -> Iterator[Callable[[], None]]:
-    """Shows a progress bar on stderr if that is a terminal and stdout is not."""
+    """Shows a progress bar on stderr if stderr is a terminal and stdout is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda: None
         return

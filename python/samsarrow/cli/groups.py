@@ -48,10 +48,10 @@ states_option = click.option("--state", "states", multiple=True, help="Only thos
 def chosen(
     connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = (), *, share: bool = False
 ) -> list[str]:
-    """Returns the groups of these names and patterns; all without any.
+    """Returns the groups with these names or that match these patterns; all groups if none are passed.
 
-    Names that are not patterns are returned without a check that the group exists. Patterns match share groups only
-    with `share`.
+    If no name is a pattern and `states` is empty, the names are returned without a check that the groups exist.
+    Patterns match share groups only if `share` is set.
 
     Raises:
         click.UsageError: a pattern matches no group.
@@ -93,7 +93,7 @@ def list_groups(connection: Connection, patterns: tuple[str, ...], states: tuple
 
 @dataclass(frozen=True)
 class Row:
-    """A partition for which a group has an offset or a member."""
+    """A partition for which a group has a committed offset or which is assigned to a member."""
 
     group: str
     partition: TopicPartition
@@ -102,19 +102,19 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """Number of offsets between the committed offset and the end."""
+        """Number of offsets from the committed offset to the end."""
         return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
 
 
 def lags(
     connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
 ) -> tuple[list[Row], dict[str, KafkaError]]:
-    """Looks up committed offsets and ends of groups, with one request per coordinator and one per leader.
+    """Looks up committed offsets and end offsets of groups, with one request per coordinator and one per leader.
 
     Args:
         connection: connection to the cluster.
         names: names of the groups.
-        owned: assigned partitions by group, which have a row even without an offset.
+        owned: partitions that are assigned to members, by group. They get a row even without a committed offset.
 
     Returns:
         The rows, and errors by group.
@@ -129,11 +129,11 @@ def lags(
         offsets[name] = dict.fromkeys((owned or {}).get(name, ()))
         offsets[name] |= {lag.partition: lag.committed.offset for lag in found.partitions}
         ends |= {lag.partition: lag.end for lag in found.partitions}
-        # Committed offsets of deleted topics stay for a while.
+        # Ignores unknown topics, because committed offsets remain for some time after their topic is deleted.
         results = [lag.error for lag in found.partitions if not isinstance(lag.error, UnknownTopicOrPartitionError)]
         if failed := [error for error in results if isinstance(error, KafkaError)]:
             errors[name] = failed[0]
-    # A group without offsets may not exist.
+    # A group without committed offsets may not exist, so it is looked up.
     if empty := [name for name, by_partition in offsets.items() if not by_partition]:
         described = connection.admin.describe_groups(empty)
         errors |= {name: found for name, found in each_result(described) if isinstance(found, KafkaError)}
@@ -208,7 +208,7 @@ def _line(group: GroupDescription, row: Row | None, member: MemberDescription | 
 
 
 def report_group_errors(connection: Connection, errors: dict[str, KafkaError], total: int) -> None:
-    """Prints which of `total` groups failed, and ends the command if any did."""
+    """Prints the errors of the groups that failed, and ends the command if any group failed."""
     errors = explain(connection.admin, errors)
     report_errors({f"group {name}": error for name, error in errors.items()}, total, "groups")
 
@@ -373,7 +373,7 @@ def kick(
         click.echo(f"group {name} has no members", err=True)
         return
     confirm(f"Removing {len(selected)} of {len(found)} members from {name}", yes, "makes the group rebalance")
-    # Static members are removed by instance id, which also matches one that has rejoined since.
+    # Static members are removed by instance id, which still identifies a member that has rejoined with a new member id.
     removed = {
         RemovedMember(instance_id=m.instance_id) if m.instance_id else RemovedMember(m.member_id): m for m in selected
     }

@@ -23,12 +23,12 @@ _JSON = "arrow.json"
 
 
 def inferred(connection: Connection, topic: str, limit: int) -> pa.Schema:
-    """Infers columns from the first values of a topic, which must be JSON.
+    """Infers columns from the first `limit` values of a topic, which must be JSON.
 
     Raises:
         click.UsageError: the topic does not exist.
-        BadValueError: a value is not JSON; the text names its offset.
-        ConfigurationError: the topic has no values, or they are not objects.
+        BadValueError: a value is not JSON. The text of the error has its partition and offset.
+        ConfigurationError: the topic has no values, or a value is not a JSON object.
     """
     partitions = partitions_of(connection, [topic], frozenset())
     consumer = connection.consumer()
@@ -50,10 +50,10 @@ def inferred(connection: Connection, topic: str, limit: int) -> pa.Schema:
 
 
 def decoded(connection: Connection, topic: str, form: str) -> pa.Schema:
-    """Returns the columns that values of a topic are decoded to, by the latest schema in the registry.
+    """Returns the columns to which values of a topic are decoded with the latest schema in the registry.
 
     Raises:
-        click.UsageError: values are not records.
+        click.UsageError: the schema's type is not a record.
     """
     value_format = getattr(samsarrow, form)(connection.registry)
     kind = samsarrow.decode_values(pa.array([], pa.binary()), value_format, topic=topic).type
@@ -63,12 +63,12 @@ def decoded(connection: Connection, topic: str, form: str) -> pa.Schema:
 
 
 def text_of(schema: pa.Schema, form: str, topic: str) -> str:
-    """Returns a schema as text.
+    """Returns a schema as text in one of several formats.
 
     Args:
         schema: schema of the rows.
-        form: `arrow`, a line for each column; or `avro` or `json-schema`, for a registry.
-        topic: topic, for the name of the record.
+        form: `arrow` for one line per column, or `avro` or `json-schema` for a schema that can be registered.
+        topic: topic from which the name of the Avro record is derived.
 
     Raises:
         click.UsageError: the format does not support the type of a column.

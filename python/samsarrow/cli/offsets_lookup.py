@@ -14,7 +14,7 @@ OffsetResults = Results[TopicPartition, OffsetAndTimestamp | None]
 
 
 def beginnings(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Returns the first available offset of each partition."""
+    """Returns the log start offset of each partition."""
     return _all(look_up(connection, partitions, OffsetSpec.EARLIEST), "first offset")
 
 
@@ -24,17 +24,17 @@ def ends(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[T
 
 
 def at(connection: Connection, partitions: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
-    """Returns the first offset at or after a time in milliseconds, of partitions that have one."""
+    """Returns the offset of the first record at or after a time in milliseconds, for partitions with such a record."""
     return _known(look_up(connection, partitions, time))
 
 
 def look_up(connection: Connection, partitions: Iterable[TopicPartition], spec: OffsetSpec | int) -> OffsetResults:
-    """Looks up offsets with one request per leader. A partition that does not exist has an error as its result."""
+    """Looks up offsets with one request per leader. Looking up a missing partition in the result raises its error."""
     return connection.admin.list_offsets(dict.fromkeys(partitions, spec))
 
 
 def _all(found: OffsetResults, kind: str) -> dict[TopicPartition, int]:
-    """Returns the offsets of all partitions; raises the first error, or an error for a missing offset."""
+    """Returns the offsets of all partitions. Raises the first error, or an error if an offset is missing."""
     known = _known(found)
     for tp in found:
         if tp not in known:
@@ -43,6 +43,6 @@ def _all(found: OffsetResults, kind: str) -> dict[TopicPartition, int]:
 
 
 def _known(found: OffsetResults) -> dict[TopicPartition, int]:
-    """Returns the known offsets; raises the first error."""
+    """Returns the offsets that were found. Raises the first error."""
     each = ((tp, found[tp]) for tp in found)
     return {tp: offset.offset for tp, offset in each if offset is not None}

@@ -31,12 +31,12 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what wo
 
 
 def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints rows.
+    """Prints rows in a format.
 
     Args:
-        form: one of `FORMS`; None for table on a terminal and ndjson otherwise.
-        names: names of the columns; tables show them in capitals.
-        rows: values of the columns: text, numbers, None, lists and mappings.
+        form: one of `FORMS`. None is `table` if stdout is a terminal, otherwise `ndjson`.
+        names: names of the columns, which tables show in capitals.
+        rows: one tuple per row with the values of the columns: text, numbers, None, lists and mappings.
     """
     form = form or ("table" if sys.stdout.isatty() else "ndjson")
     if form == "ndjson":
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Returns a value for a cell; lists and mappings are joined with commas."""
+    """Returns the text of a table cell. Items of lists and mappings are joined with commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -75,7 +75,7 @@ def _cell(value: Any) -> Any:
 
 
 def each_result(found: Mapping[K, V | KafkaError]) -> Iterator[tuple[K, V | KafkaError]]:
-    """Yields each key with its result or error; an error may be a value of the mapping or raised by the lookup."""
+    """Yields each key with its result or error, which may be a value or raised when the key is looked up."""
     for key in found:
         try:
             yield key, found[key]
@@ -89,7 +89,7 @@ def named(partition: TopicPartition) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns names as text, at most the first ten."""
+    """Returns names as one text, with at most the first ten names."""
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
@@ -98,7 +98,7 @@ def confirm(action: str, yes: bool, reason: str = "cannot be undone") -> None:
 
     Args:
         action: the action, as the beginning of a sentence.
-        yes: skips the prompt.
+        yes: whether to skip the prompt.
         reason: reason for the prompt, as the rest of the sentence.
 
     Raises:
@@ -113,10 +113,10 @@ def confirm(action: str, yes: bool, reason: str = "cannot be undone") -> None:
 
 
 def print_outcomes(outcomes: Iterable[tuple[str, KafkaError | None]], done: str) -> None:
-    """Prints the outcome of each item as it becomes available.
+    """Prints the outcome of each item when it becomes available.
 
     Args:
-        outcomes: names of items with None or their error.
+        outcomes: names of items, each with its error or None.
         done: word for success, such as `created`.
 
     Raises:
@@ -138,11 +138,11 @@ def print_outcomes(outcomes: Iterable[tuple[str, KafkaError | None]], done: str)
 
 
 def run_batch(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaError | None]:
-    """Runs a call that writes several items; returns None or the error for each.
+    """Runs a call that writes several items. Returns the error of each item, or None.
 
     Args:
-        keys: keys of the items, in the order of the result.
-        write: the call. An error other than PartialFailureError is raised.
+        keys: keys of the items. The result has the same order.
+        write: the call. Errors other than PartialFailureError are raised.
     """
     try:
         write()
@@ -152,16 +152,16 @@ def run_batch(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaEr
 
 
 def one_by_one(names: Sequence[str], work: Callable[[str], object], kind: str) -> None:
-    """Processes several items one after the other; a failure does not affect the others, except for timeouts.
+    """Processes several items one after the other. Continues after a failure, except after a timeout.
 
     Args:
         names: names of the items.
-        work: processes one item and prints its outcome.
+        work: function that processes one item and prints its outcome.
         kind: kind of the items, such as `group`.
 
     Raises:
         PartialFailure: some items failed.
-        Exception: error of a single item.
+        Exception: the error of the item, if there is only one item.
     """
     if len(names) == 1:
         work(names[0])
@@ -178,7 +178,7 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], kind: str) -
             click.echo(f"{kind} {name}: {text}", err=True)
             failed += 1
             done += bool(isinstance(error, PartialFailureError) and error.succeeded)
-            # If the cluster does not respond, every further item would time out, too.
+            # If the cluster does not respond, all further items would time out, too.
             if isinstance(error, KafkaTimeoutError) and names[number + 1 :]:
                 click.echo(f"not tried: {kind} {listed(names[number + 1 :])}", err=True)
                 failed = len(names) - number
@@ -190,7 +190,7 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], kind: str) -
 
 
 def report_errors(errors: Mapping[str, KafkaError], total: int, kind: str) -> None:
-    """Prints errors of lookups.
+    """Prints errors of lookups, and raises an error if any item failed.
 
     Args:
         errors: errors by item, such as `group g`.

@@ -1,4 +1,4 @@
-"""Error of commands that failed in part."""
+"""Error of commands that succeeded for some items and failed for others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import click
 
 
 class PartialFailure(click.ClickException):
-    """Some items of a command succeeded and some failed: exit code 3."""
+    """Some items of a command succeeded and some failed. The exit code is 3."""
 
     exit_code = 3

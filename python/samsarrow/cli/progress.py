@@ -15,8 +15,8 @@ def progress(label: str, length: int, *, enabled: bool = True) -> Iterator[Calla
 
     Args:
         label: text before the bar.
-        length: value of the completed bar.
-        enabled: False if other lines are printed to the same terminal.
+        length: sum of all advances when the bar is complete.
+        enabled: False to show no bar, because other lines are printed to the same terminal.
     """
     if not enabled or not sys.stderr.isatty():
         yield lambda _: None

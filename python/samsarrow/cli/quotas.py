@@ -78,7 +78,7 @@ def entities_of(parts: Parts) -> list[QuotaEntity]:
 
 
 def text_of(entity: QuotaEntity) -> str:
-    """Returns an entity as text: user alice, default client-id."""
+    """Returns an entity as text, such as `user alice` or `default client-id`."""
     parts = [(kind, entity.parts[kind]) for kind in TYPES if kind in entity.parts]
     return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in parts)
 

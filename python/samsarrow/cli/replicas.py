@@ -50,7 +50,9 @@ partition_option = click.option(
 
 
 def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]) -> list[TopicPartition]:
-    """Returns the partitions of topics of these names and patterns; of all but internal topics without any.
+    """Returns the partitions of topics with these names or that match these patterns.
+
+    Without names, returns the partitions of all topics except internal topics.
 
     Raises:
         click.UsageError: a topic or partition does not exist, or partitions are selected without a topic.
@@ -205,7 +207,7 @@ def reassign(
       samsarrow replicas reassign orders --to 0=1:2 --to 1=2:3 --wait
       samsarrow replicas reassign --file plan.json --dry-run
       samsarrow replicas reassign orders --cancel
-    """  # noqa: D301 - the character that click wants
+    """  # noqa: D301 - click needs the character
     if topic is not None and file is not None:
         raise click.UsageError("pass a TOPIC or --file, not both")
     if cancel and (targets or wait):

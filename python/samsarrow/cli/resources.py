@@ -1,4 +1,5 @@
-"""Resources with settings on the command line: topic:orders, broker:0, broker for all, group:g, client-metrics:m."""
+"""Parsing of resources on the command line: topic:orders, broker:0, broker for all brokers, group:g,
+client-metrics:m."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def text_of(resource: ConfigResource) -> str:
 
 
 def resource_of(text: str) -> ConfigResource:
-    """Parses a resource of the command line, whose name may be a pattern.
+    """Parses a resource on the command line, whose name may be a pattern.
 
     Raises:
         click.UsageError: the text is not a resource.
@@ -45,10 +46,10 @@ def resource_of(text: str) -> ConfigResource:
 
 
 def resources_of(connection: Connection, texts: Sequence[str]) -> list[ConfigResource]:
-    """Parses resources of the command line; patterns match all existing ones except internal topics.
+    """Parses resources on the command line. Patterns match all existing resources except internal topics.
 
     Raises:
-        click.UsageError: a text is not a resource, or a pattern matches none.
+        click.UsageError: a text is not a resource, or no resource matches a pattern.
     """
     found: dict[ConfigResource, None] = {}
     existing: dict[ConfigResourceType, list[str]] = {}

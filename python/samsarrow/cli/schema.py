@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TYPES: dict[str, SchemaType] = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 SUFFIXES = {".avsc": "avro", ".proto": "protobuf"}
-# Concurrent lookups of subjects.
+# Maximum number of concurrent lookups of subjects.
 CONCURRENCY = 8
 
 
@@ -60,7 +60,7 @@ def _references(
 
     found = []
     for text in texts:
-        # Names may contain an `=`, and subjects a colon.
+        # Names may contain `=`, and subjects may contain colons.
         name, _, target = text.rpartition("=")
         subject, _, version = target.rpartition(":")
         if not name or not subject or not version.isdecimal():
@@ -244,8 +244,8 @@ def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) 
     \b
       samsarrow schema infer orders --as json-schema > orders.json
       samsarrow schema register orders-value orders.json --type json
-    """  # noqa: D301 - the character that click wants
-    # Imported here because it is slow, and help and completion do not need it.
+    """  # noqa: D301 - click needs the character
+    # Imported here because the import is slow, and help and completion do not need the module.
     from samsarrow.cli import infer
 
     if kind == "json":
@@ -257,7 +257,7 @@ def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) 
 
 
 def _text(path: Path, kind: str | None) -> tuple[str, SchemaType]:
-    """Reads a schema and its type.
+    """Reads a schema from a file, and returns its text and its type.
 
     Raises:
         click.UsageError: neither the option nor the suffix determines the type, or the file is not UTF-8.

@@ -16,7 +16,7 @@ import click
 from samsarrow.exceptions import ConfigurationError
 
 PREFIX = "SAMSARROW_"
-# Prefix of the options of a schema registry's client.
+# Prefix of the options of the schema registry client.
 REGISTRY = "schema.registry."
 _REGISTRY_SECRETS = ("basic.auth.user.info", "bearer.auth.token")
 _REGISTRY_PLAIN = (
@@ -50,7 +50,7 @@ def properties_file(path: Path) -> dict[str, str]:
     try:
         return dict(properties(path.read_text("utf-8")))
     except (ConfigurationError, UnicodeDecodeError) as error:
-        # The text of a UnicodeDecodeError has bytes of the file, which may be secret.
+        # The text of a UnicodeDecodeError is not used, because it has bytes of the file, which may be secret.
         why = str(error) if isinstance(error, ConfigurationError) else "it is not UTF-8"
         raise SettingsError(f"{click.format_filename(path)} is no properties file: {why}") from None
     except OSError as error:
@@ -58,7 +58,7 @@ def properties_file(path: Path) -> dict[str, str]:
 
 
 def kind_of(name: str) -> str:
-    """Returns `secret`, `path` or `plain` for an option of a client or schema registry, or `unknown`."""
+    """Returns the kind of an option of a client or of the schema registry: `secret`, `path`, `plain` or `unknown`."""
     from samsarrow import config
 
     dotted = name.replace("_", ".")
@@ -97,9 +97,10 @@ def profile_names() -> list[str]:
 
 
 def profile(name: str | None) -> dict[str, str]:
-    """Returns the options of a profile, by default of `SAMSARROW_PROFILE` or of the file's `default_profile`.
+    """Returns the options of a profile, by default the profile in `SAMSARROW_PROFILE` or in the file's
+    `default_profile`.
 
-    Commands that print secrets are run, even if another source overrides the option.
+    Runs the commands in the profile that print secrets, even if another source overrides the option.
 
     Raises:
         SettingsError: the profile does not exist, or is invalid.
@@ -122,7 +123,7 @@ def profile(name: str | None) -> dict[str, str]:
 
 
 def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, Any]:
-    """Joins nested TOML tables, which dotted names create, to names of options again."""
+    """Flattens nested TOML tables, which TOML creates from dotted option names."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = before + key.replace("_", ".")
@@ -147,7 +148,7 @@ def _check_mode(path: Path, options: Mapping[str, Any]) -> None:
 
 
 def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
-    """Runs the commands that print secrets: `password_command` sets `sasl.password`."""
+    """Runs the commands that print secrets, such as `password_command`, which sets `sasl.password`."""
     found = {name: value for name, value in options.items() if not name.endswith(_COMMAND)}
     for name in options.keys() - found.keys():
         secret = name.removesuffix(_COMMAND)
@@ -174,7 +175,7 @@ def _run(command: str | list[str], where: str) -> str:
         raise SettingsError(f"{where}: {words[0]} cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise SettingsError(f"{where}: {words[0]} took longer than {_COMMAND_SECONDS} s") from None
-    # Errors do not contain the output, since it may contain the secret.
+    # Errors do not contain the output of the command, because it may contain the secret.
     if done.returncode:
         raise SettingsError(f"{where}: {words[0]} ended with exit code {done.returncode}")
     try:
@@ -187,7 +188,8 @@ def _run(command: str | list[str], where: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Returns options from variables such as `SAMSARROW_BOOTSTRAP_SERVERS`; other variables are ignored."""
+    """Returns options from variables such as `SAMSARROW_BOOTSTRAP_SERVERS`. Variables that name no option are
+    ignored."""
     found = {}
     for name, value in os.environ.items():
         if name.startswith(PREFIX) and value:
@@ -198,12 +200,12 @@ def environment() -> dict[str, str]:
 
 
 def _known(option: str) -> bool:
-    # Checked first, to load the extension module with the table of options only if necessary.
+    # The names are checked first, so that the extension module with the table of options is loaded only if necessary.
     return option not in ("profile", "config") and kind_of(option) != "unknown"
 
 
 def layered(named_profile: str | None, from_file: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Merges all sources of options, by their Kafka names.
+    """Merges all sources of options. The keys of the result are Kafka's names.
 
     Precedence: the command line, the file of `-F`, the environment, the profile. A profile that is selected on the
     command line replaces the environment, which may be for another cluster.

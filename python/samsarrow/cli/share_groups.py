@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), which commands on committed offsets and lag do not support."""
+"""Handling of share groups (KIP-932), which commands on committed offsets and lag do not support."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TYPE = "share"
 
 
 def without_share_groups(listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:
-    """Returns the groups that can have committed offsets."""
+    """Returns the groups that are not share groups, and therefore can have committed offsets."""
     return {name: group for name, group in listed.items() if group.type != TYPE}
 
 
 def explain(admin: Admin, errors: Mapping[str, KafkaError]) -> dict[str, KafkaError]:
-    """Returns the errors of groups, by their names, with the reason for those of share groups."""
+    """Returns the errors by group. Errors of share groups are replaced by an error that explains the reason."""
     if not any(isinstance(error, GroupIdNotFoundError) for error in errors.values()):
         return dict(errors)
     listed = admin.list_groups()
@@ -38,7 +38,7 @@ def check_not_share(admin: Admin, group: str) -> None:
 
 
 def share_group_error(name: str) -> KafkaError:
-    """Returns the error of a command on committed offsets for a share group."""
+    """Returns the error that a command on committed offsets reports for a share group."""
     return KafkaError(
         f"{name} is a share group, which has no committed offsets: use `list_share_offsets` and "
         "`describe_share_groups` of `samsarrow.Admin`"

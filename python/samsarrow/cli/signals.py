@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM: commands end cleanly between two batches."""
+"""Handling of Ctrl-C and SIGTERM, so that commands end cleanly between two batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Interrupted(KeyboardInterrupt):
     """The command was interrupted by a signal.
 
     Attributes:
-        exit_code: 128 plus the number of the signal, as in shells.
+        exit_code: exit code of the command, 128 plus the number of the signal, as in shells.
     """
 
     def __init__(self, number: int) -> None:

@@ -11,7 +11,7 @@ import click
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-# ISO 8601 durations, as in Kafka's tools.
+# ISO 8601 durations, which Kafka's tools also accept.
 _ISO_SPAN = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _ISO_UNITS = ("d", "h", "m", "s")
 # Last millisecond of the year 9999, the maximum of `datetime`.
@@ -19,7 +19,7 @@ _LIMIT = 253_402_300_799_999
 
 
 def span_of(text: str) -> float:
-    """Returns the seconds of a span such as `90s`, `1h30m` and `500ms`, or of ISO 8601 such as `P1DT2H`.
+    """Returns the seconds of a time span such as `90s`, `1h30m` or `500ms`, or in ISO 8601 such as `P1DT2H`.
 
     Raises:
         ValueError: the text is not a time span.
@@ -34,7 +34,9 @@ def span_of(text: str) -> float:
 
 
 def instant_of(text: str) -> int:
-    """Returns the milliseconds since 1970 of `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now` or milliseconds themselves.
+    """Returns the milliseconds since 1970 of a time.
+
+    The text may be `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now`, or a number of milliseconds since 1970.
 
     Times without a time zone are local, as in Python.
 
@@ -61,7 +63,7 @@ def instant_of(text: str) -> int:
 
 
 def bytes_of(text: str) -> int | None:
-    """Returns the bytes of `100MB` or `64MiB`; None for a text without a unit of size."""
+    """Returns the number of bytes of a size such as `100MB` or `64MiB`; None if the text has no unit of size."""
     found = re.fullmatch(r"(\d+)\s*([kmg]i?b|b)", text.strip().lower())
     return None if found is None else int(found[1]) * SIZES[found[2]]
 

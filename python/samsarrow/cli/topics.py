@@ -44,7 +44,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="TOPIC
 
 
 def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicListing]:
-    """Returns the topics of these names and patterns, in their order; patterns do not match internal topics.
+    """Returns the topics with these names or that match these patterns. Patterns do not match internal topics.
 
     Raises:
         click.UsageError: a topic does not exist, or a pattern matches none.
@@ -360,9 +360,9 @@ def trim(
 def _since(
     connection: Connection, tps: list[TopicPartition], time: int, last: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns the first offset at or after a time, of partitions that have one.
+    """Returns the offset of the first record at or after a time, for partitions with such a record.
 
-    A second lookup confirms that a partition has none, so that a wrong result does not delete all its records.
+    A second lookup confirms that a partition has no such record, because a wrong result would delete all its records.
 
     Raises:
         click.ClickException: the two lookups of a partition disagree.
@@ -370,7 +370,8 @@ def _since(
     found = at(connection, tps, time)
     newest = look_up(connection, [tp for tp in tps if tp not in found], OffsetSpec.MAX_TIMESTAMP)
     for tp, record in each_result(newest):
-        # Brokers before Kafka 3.0 do not support it. Records after the looked-up ends stay in any case.
+        # Brokers before Kafka 3.0 do not support this lookup. Records after the ends that were looked up are kept in
+        # any case.
         if isinstance(record, UnsupportedVersionError) or record is None:
             continue
         if isinstance(record, KafkaError):

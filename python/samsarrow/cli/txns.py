@@ -155,7 +155,7 @@ def abort(
 def fence(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     """Fence the producers of transactional ids: open transactions are aborted, and these producers cannot continue."""
     ids = list(dict.fromkeys(names))
-    # Looked up first, since fencing an unknown id would create it.
+    # Ids are looked up first, because fencing an unknown id would create it.
     described = connection.admin.describe_transactions(ids)
     known = {name: txn for name, txn in each_result(described) if not isinstance(txn, KafkaError)}
     if known and not dry_run:

@@ -59,7 +59,7 @@ Credentials = dict[str, tuple[ScramCredentialInfo, ...]]
 
 
 def credentials_of(connection: Connection, names: Sequence[str]) -> tuple[Credentials, dict[str, KafkaError]]:
-    """Returns the credentials of users, empty for unknown users, and errors by user."""
+    """Returns the credentials by user, empty for unknown users, and the errors by user."""
     found: Credentials = {}
     errors: dict[str, KafkaError] = {}
     for user, credentials in each_result(connection.admin.describe_users(names or None)):
@@ -90,7 +90,7 @@ def _password(user: str, from_stdin: bool, variable: str | None) -> Secret:
     """Reads a password from a source that other users cannot see.
 
     Raises:
-        click.UsageError: no source has a password, or two are given.
+        click.UsageError: no password source is available, or two are given.
     """
     if from_stdin and variable is not None:
         raise click.UsageError("give --password-stdin or --password-env, not both")

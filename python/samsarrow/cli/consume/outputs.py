@@ -281,8 +281,7 @@ class Output:
             self._out.flush()
 
     def check_rotation(self) -> None:
-        """Completes the file if a limit is reached. Called even if no new rows arrive, because the age is limited
-        too."""
+        """Completes the file if a limit is reached. Called even without new rows, because the age may be limited."""
         if self._writer is None or self._path is None or self._out is None:
             return
         if self._rotation.due(self._rows, self._out.tell(), time.monotonic() - self._opened):
@@ -304,8 +303,7 @@ class Output:
         return self._writer
 
     def _create(self) -> IO[bytes]:
-        """Creates or opens the file. With rotation its name has the first unused number, so that files of earlier runs
-        are kept."""
+        """Opens the file. With rotation, its name has the first unused number, to keep files of earlier runs."""
         assert self._path is not None
         # Resolves links, so that the complete file replaces the target of the link, not the link.
         self._target = self._path.resolve()

@@ -1,4 +1,4 @@
-"""Reading of the newest records, of all partitions together or of each."""
+"""Reading of the newest records, either of all partitions together or of each partition."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from samsarrow import Consumer
 
 Offsets = Mapping[TopicPartition, int]
-# Growth of the range that is read if it had fewer records than offsets.
+# Factor by which a range grows if it has too few records.
 GROWTH = 4
 
 
 def newest(
     consumer: Consumer, beginnings: Offsets, ends: Offsets, count: int, per_partition: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the newest `count` records, in ascending order.
+    """Yields the newest `count` records, in ascending order of their timestamps or offsets.
 
-    Since offsets may have no record, earlier ranges are read until there are enough records.
+    Not every offset has a record, so the function reads larger ranges until it has enough records.
 
     Args:
-        consumer: consumer without a subscription; its assignment changes.
+        consumer: consumer without a subscription. This function changes its assignment.
         beginnings: first offsets of the partitions.
         ends: end offsets of the partitions, in the same order.
-        count: number of records, of all partitions together or of each.
-        per_partition: whether `count` is for each partition.
+        count: number of records.
+        per_partition: whether `count` applies to each partition instead of all partitions together.
     """
     found: dict[TopicPartition, pa.Table] = {}
     reach, short = count, dict(ends)
@@ -42,7 +42,7 @@ def newest(
         reach *= GROWTH
     table = pa.concat_tables(found.values()).unify_dictionaries()
     if not per_partition:
-        # Records without a timestamp come first.
+        # Records without a timestamp are sorted as the oldest.
         order = pc.sort_indices(pc.fill_null(table["timestamp"].cast(pa.int64()), -1))
         table = table.take(order[-count:])
     yield from table.combine_chunks().to_batches()

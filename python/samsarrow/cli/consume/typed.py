@@ -1,4 +1,4 @@
-"""Formats of keys and values to decode: `--key`, `--value`, and their options."""
+"""Formats in which keys and values are decoded: `--key`, `--value`, and their options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from samsarrow.cli.completion import subjects
 if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
 
-# Classes of formats with schemas in `samsarrow`, which are imported at first use.
+# Names of the format classes in `samsarrow` that have schemas. The classes are imported at first use.
 SCHEMAS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
-# Types in `--where` of the formats of Kafka's built-in serializers.
+# Types in `--where`, by the format of one of Kafka's built-in serializers.
 PLAIN = {"string": "text", "short": "number", "int": "number", "long": "number", "float": "number",
          "double": "number", "boolean": "truth", "uuid": "text"}  # fmt: skip
 FORMATS = click.Choice([*SCHEMAS, *PLAIN])
 FRAMINGS = ("auto", "confluent", "apicurio8", "none")
-# Output formats that keep bytes.
+# Output formats that write undecoded bytes.
 RAW_FORMATS = ("raw", "envelope")
 
 _SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -128,7 +128,7 @@ class ReadFormats:
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> ReadFormats:
-        """Removes these options from those of a command."""
+        """Removes the options of this class from the options of a command, and creates an object from them."""
         return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
@@ -159,17 +159,17 @@ class ReadFormats:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Names of the decoded columns: `key`, `value` or both."""
+        """Names of the decoded columns, `key` or `value` or both."""
         return frozenset(name for name, form in (("key", self.key), ("value", self.value)) if form is not None)
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Types of whole keys and values in `--where`."""
+        """Types that `key` and `value` have in `--where`."""
         return {name: PLAIN.get(form or "", "text") for name, form in (("key", self.key), ("value", self.value))}
 
     @property
     def integers(self) -> frozenset[str]:
-        """Names of the decoded columns that are integers."""
+        """Names of the columns that are decoded as integers."""
         return frozenset(
             name for name, form in (("key", self.key), ("value", self.value)) if form in ("short", "int", "long")
         )
@@ -178,7 +178,7 @@ class ReadFormats:
         """Rejects combinations that an output format does not support.
 
         Raises:
-            click.UsageError: the output format keeps bytes, or values have no members to unpack.
+            click.UsageError: the output format writes undecoded bytes, or `unpack` is set and values have no members.
         """
         if self and form in RAW_FORMATS:
             raise click.UsageError(f"--format {form} is of the bytes as they are: --key and --value contradict it")
@@ -189,7 +189,7 @@ class ReadFormats:
         """Returns the arguments of `Consumer`.
 
         Raises:
-            click.UsageError: the schema of keys or values is unknown.
+            click.UsageError: the options do not determine the schema of keys or values.
             ConfigurationError: a schema cannot be read.
         """
         if not self:
@@ -243,7 +243,7 @@ class ReadFormats:
 def check_schema_options(
     key: str | None, value: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
 ) -> None:
-    """Rejects options that the formats of keys and values do not have.
+    """Rejects options that neither the format of keys nor the format of values has.
 
     Raises:
         click.UsageError: such an option is passed.
@@ -260,7 +260,7 @@ def check_schema_options(
 def schema_options(
     form: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
 ) -> dict[str, Any]:
-    """Returns the arguments of a format for these options."""
+    """Returns the options as arguments of the format's class."""
     arguments: dict[str, Any] = {}
     if form == "protobuf" and message is not None:
         arguments["message"] = message

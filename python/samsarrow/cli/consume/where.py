@@ -33,7 +33,7 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip
-# Operands are converted to doubles: Arrow's integer division would truncate, and fail for zero.
+# Operands are converted to doubles, because Arrow's integer division truncates and fails for a zero divisor.
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: pc.add, ast.Sub: pc.subtract, ast.Mult: pc.multiply, ast.Div: pc.divide,
 }  # fmt: skip
@@ -48,32 +48,32 @@ class WhereError(click.BadParameter):
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """A column that the expression reads: a field of the record, or a part of its JSON value as a type."""
+    """A column that the expression reads: a field of the record, or a member of its JSON value, converted to a type."""
 
     root: str
     path: Path = ()
     kind: str = ANY
-    # Comparison of a JSON number with a constant, which Python evaluates: no Arrow type has both 64-bit ids and 10.5
-    # exactly.
+    # Operator and constant of a comparison with a JSON number. Python evaluates it, because no Arrow type represents
+    # both 64-bit ids and fractions exactly.
     op: type[ast.cmpop] | None = None
     number: float | int | None = None
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of the condition, with its type and a factory of its Arrow expression; JSON fields have any type."""
+    """An operand of the condition. `make` returns its Arrow expression; a JSON field can be converted to any type."""
 
     kind: str
     make: Callable[[str], Any] = field(compare=False)
     literal: bool = False
     value: Any = None
-    # Path of a JSON field that has no type yet.
+    # Path of a JSON field that has not been converted to a type.
     path: Path | None = None
     # True for a column of integers.
     integer: bool = False
 
     def to_type(self, kind: str) -> Any:
-        """Returns the operand as an Arrow expression of a type."""
+        """Returns the Arrow expression of the operand, converted to a type."""
         return self.make(kind)
 
 
@@ -88,8 +88,8 @@ class Where:
 
     Args:
         text: text of the condition.
-        kinds: types of whole keys and values other than text.
-        integers: those of them that are integers.
+        kinds: types of `key` and `value`, if they are decoded to a type other than text.
+        integers: names of the columns among these that are integers.
     """
 
     def __init__(self, text: str, kinds: Mapping[str, str] = COLUMNS, integers: Collection[str] = ()) -> None:
@@ -129,7 +129,7 @@ class Where:
                 columns[name] = _plain(batch, ref.root)
         return pa.table(columns).filter(self._expression)["row"].combine_chunks()
 
-    # Methods that translate the syntax tree to an expression; they reject unsupported nodes.
+    # The following methods translate nodes of the syntax tree to Arrow expressions, and reject unsupported nodes.
 
     def _truth(self, node: ast.expr) -> Any:
         part = self._part(node)
@@ -240,12 +240,12 @@ class Where:
         return COMPARE[op](_double(a.to_type(NUMBER)), _double(b.to_type(NUMBER)))
 
     def _presence(self, node: ast.expr) -> Any:
-        """Returns an expression that is true if an operand of any type is null."""
+        """Returns an expression that is true if an operand is null. The operand may have any type."""
         part = self._part(node)
         return pc.is_null(part.to_type(TEXT if part.kind == ANY else part.kind))
 
     def _common(self, left: ast.expr, a: Operand, op: ast.cmpop, right: ast.expr, b: Operand) -> str:
-        """Returns the type in which two operands are compared."""
+        """Returns the type to which two operands are converted before they are compared."""
         kinds = {a.kind, b.kind} - {ANY}
         if len(kinds) == 1:
             return kinds.pop()
@@ -387,13 +387,13 @@ def _column(values: list[Any] | None, batch: pa.RecordBatch, ref: ColumnRef) -> 
 
 
 def _as(value: Any, kind: str) -> Any:
-    """Returns a part of a JSON value as a type; None if it has another type."""
+    """Converts a member of a JSON value to a type; returns None if the member has another type."""
     if kind == TRUTH:
         return value if isinstance(value, bool) else None
     if kind == NUMBER:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        # JSON numbers have any length; those beyond the range of a double become infinite.
+        # JSON numbers can have any length. Numbers beyond the range of a double become infinite.
         return value if isinstance(value, float) or value.bit_length() <= 1000 else math.copysign(math.inf, value)
     if kind == TIME:
         try:
@@ -421,7 +421,7 @@ def _plain(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _header(batch: pa.RecordBatch, ref: ColumnRef) -> pa.Array:
-    """Returns the last header with a name, as text."""
+    """Returns, for each row, the last header with a name as text."""
     name = ref.path[0]
     found: list[str | None] = []
     for row in batch.column("headers").to_pylist():

@@ -1,4 +1,4 @@
-"""Shared code of the commands that write offsets: print the changes, write them, read them back."""
+"""Shared code of the commands that write offsets: they print the changes, write them and read them back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Targets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Options of commands that write."""
+    """Options that all commands that write offsets have."""
 
     dry_run: bool
     force: bool
@@ -29,7 +29,7 @@ class WriteOptions:
 
 
 def write_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of commands that write to a command, which receives them as `WriteOptions`."""
+    """Adds the options in `WriteOptions` to a command, which receives them as a `WriteOptions` object."""
 
     def with_options(cluster: Cluster, dry_run: bool, force: bool, batch_size: int, **arguments: Any) -> None:
         command(cluster, WriteOptions(dry_run, force, batch_size), **arguments)
@@ -48,7 +48,7 @@ def write_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_idle(cluster: Cluster, group: str, write_options: WriteOptions) -> None:
-    """Rejects an active group, whose members may commit at the same time.
+    """Rejects an active group, because its members may commit at the same time.
 
     Raises:
         click.ClickException: the group has members, and --force is not set.
@@ -64,7 +64,7 @@ def check_idle(cluster: Cluster, group: str, write_options: WriteOptions) -> Non
 
 
 def apply_changes(cluster: Cluster, store: Store, targets: Targets, write_options: WriteOptions) -> list[Change]:
-    """Writes the target offsets to a store: prints the changes, writes them and reads them back."""
+    """Prints the changes that bring a store to the target offsets, writes them and reads them back."""
     changes = plan(store, targets)
     print_changes(store, changes, len(targets) - len(changes))
     if not changes or write_options.dry_run:
@@ -77,7 +77,7 @@ def apply_changes(cluster: Cluster, store: Store, targets: Targets, write_option
 
 
 def describe_store(store: Store) -> str:
-    """Returns the group and storage as text."""
+    """Returns the group and the storage of a store as text."""
     return f"group {store.group} in {'ZooKeeper' if isinstance(store, ZooKeeperOffsetStore) else 'Kafka'}"
 
 
@@ -98,10 +98,10 @@ def write(store: Store, changes: list[Change], write_options: WriteOptions) -> N
 
 
 def selected_offsets(source: Store, topics: tuple[TopicChoice, ...]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the offsets of a group for these partitions.
+    """Returns the offsets that a group has stored for the selected partitions.
 
     Raises:
-        click.ClickException: the group has none of them, probably because of a misspelt name.
+        click.ClickException: the group has no offset for any of them, probably because a name is misspelt.
     """
     found = {tp: at for tp, at in stored(source).items() if not topics or any(topic.takes(tp) for topic in topics)}
     if not found:

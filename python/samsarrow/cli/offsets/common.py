@@ -26,7 +26,7 @@ STORAGES = click.Choice(["kafka", "zookeeper"])
 
 @dataclass
 class Cluster(Connection):
-    """Connection of the commands on offsets."""
+    """Connection of the commands on offsets, with their consumer and stores."""
 
     _consumer: Consumer | None = None
 
@@ -48,7 +48,7 @@ class Cluster(Connection):
         """Returns the description of a group; None if the group does not exist, or brokers are too old.
 
         Raises:
-            KafkaError: it is a share group.
+            KafkaError: the group is a share group.
         """
         try:
             return self.admin.describe_groups([group])[group]
@@ -81,14 +81,14 @@ class Cluster(Connection):
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """`TOPIC`, or `TOPIC:0,2,5-7` for some of its partitions."""
+    """A value of `--topic`: `TOPIC`, or `TOPIC:0,2,5-7` for some partitions of the topic."""
 
     name: str
     partitions: tuple[int, ...] | None
 
     @classmethod
     def parse(cls, text: str) -> TopicChoice:
-        """Parses a choice of the command line."""
+        """Parses a value of `--topic`."""
         name, colon, numbers = text.partition(":")
         if not name:
             raise click.BadParameter(f"{text!r} names no topic")
@@ -136,5 +136,5 @@ connected = connected_as(Cluster, _check, clients=("admin", "consumer"))
 
 
 def offset_or_none(at: OffsetAndMetadata | None) -> int | None:
-    """Returns the offset for a table, or None."""
+    """Returns the offset to print in a table, or None."""
     return None if at is None else at.offset

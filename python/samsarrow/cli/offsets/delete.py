@@ -56,7 +56,7 @@ def _delete(
         for batch in batches(found, write_options.batch_size):
             cluster.admin.delete_offsets(group, batch)
     else:
-        # The group may have been deleted in between, with its last offset or by another client.
+        # Since the lookup, the group may have been deleted with its last offset, or by another client.
         with suppress(GroupIdNotFoundError):
             cluster.admin.delete_groups([group])
     remaining = [tp for tp, at in store.load(list(found)).items() if at is not None]

@@ -58,7 +58,7 @@ def import_(
     except FormatError as error:
         raise click.UsageError(f"{click.format_filename(file.name)}: {error}") from None
     if group is not None:
-        # A file without group names has the offsets of the group of --group.
+        # If the file has no group names, its offsets are for the group in --group.
         offsets = groups.get(group, groups.get("") if set(groups) == {""} else None)
         if offsets is None:
             raise click.UsageError(f"the file has no group {group}, but {', '.join(sorted(groups)) or 'none'}")

@@ -23,7 +23,7 @@ from samsarrow.types import GroupDescription, MemberDescription, OffsetAndMetada
 
 
 def group_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the connection, and the options that select groups, a storage and partitions, to a command."""
+    """Adds the connection options to a command, and the options that select groups, a storage and partitions."""
     command = topic_option("Only these partitions; repeatable.")(command)
     command = storage_option(command)
     command = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")(command)
@@ -48,7 +48,7 @@ def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> 
 
 @dataclass(frozen=True)
 class Row:
-    """A partition of a group, as it is shown."""
+    """A line of `offsets describe`: a partition of a group."""
 
     partition: TopicPartition
     at: OffsetAndMetadata | None
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """Number of offsets between the committed offset and the end."""
+        """Number of offsets from the committed offset to the end."""
         return None if self.at is None or self.end is None else max(self.end - self.at.offset, 0)
 
 
@@ -91,7 +91,7 @@ def describe(
             description = cluster.description(group)
             rows, without_end = _rows(cluster, group, storage, topics, description)
         except KafkaTimeoutError:
-            # If the cluster does not respond, every further group would time out, too.
+            # If the cluster does not respond, the lookups of all further groups would time out, too.
             raise
         except KafkaError as error:
             errors[f"group {group}"] = error
@@ -122,11 +122,11 @@ def selected_groups(cluster: Cluster, groups: tuple[str, ...], all_groups: bool)
 def _rows(
     cluster: Cluster, group: str, storage: str, topics: tuple[TopicChoice, ...], description: GroupDescription | None
 ) -> tuple[list[Row], dict[TopicPartition, KafkaError]]:
-    """Returns the partitions of a group, and errors of the lookup of their ends."""
+    """Returns the rows of a group's partitions, and the errors of looking up their end offsets."""
     found = stored(
         cluster.store(storage, group), cluster.partitions(topics) if topics and storage == "zookeeper" else None
     )
-    # Offsets in ZooKeeper belong to other consumers than the members of the group in Kafka.
+    # Offsets in ZooKeeper belong to older consumers, which are not members of the group in Kafka.
     members = description.members if description is not None and storage == "kafka" else ()
     owners = {tp: member for member in members for tp in member.assignment}
     partitions = [tp for tp in sorted({*found, *owners}) if not topics or any(topic.takes(tp) for topic in topics)]

@@ -121,8 +121,8 @@ def produce(connection: Connection, topic: str, files: tuple[Path, ...], **optio
       printf 'k1:v1\\nk2:\\n' | samsarrow produce table -K : --tombstone
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
       samsarrow produce orders orders.parquet --value avro --registry http://localhost:8081
-    """  # noqa: D301 - the character that click wants
-    # Imported here because it is slow, and help and completion do not need it.
+    """  # noqa: D301 - click needs the character
+    # Imported here because the import is slow, and help and completion do not need the module.
     from samsarrow.cli.produce.job import Job
 
     formats = WriteFormats.take(options)

@@ -23,14 +23,14 @@ from samsarrow.cli.produce.quotes import Quotes
 CHUNK = 1 << 20
 MAX_LINE = 128 << 20
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-# Columns of tables that `consume` writes; these are sent to their partitions with their timestamps.
+# Columns of tables that `consume` writes. Rows of such tables are sent with their partitions and timestamps.
 CONSUME_COLUMNS = {"topic", "partition", "offset", "timestamp", "key", "value"}
 Headers = list[tuple[str, bytes | None]]
 T = TypeVar("T")
 
 
 class InputError(click.ClickException):
-    """The input cannot be read."""
+    """The input cannot be read as the expected format."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,18 @@ class InputOptions:
     """Options of the input.
 
     Attributes:
-        key_separator: separator of key and value of a line.
-        tombstone: whether an empty value is null.
-        repartition: whether partitions of envelopes and tables are ignored.
-        headers: headers that are added to each record.
-        key: column of the keys.
-        value: columns of the values.
-        partition: column of the partitions.
-        timestamp: column of the timestamps.
-        types: types of CSV columns; cells of the others are bytes of the file.
-        key_type: type of the key in CSV, if its format does not accept text.
-        value_type: type of the value in CSV, or of the record of all its columns, if its format does not accept text.
+        key_separator: separator between key and value in a line; None if lines have no keys.
+        tombstone: whether an empty value is sent as null.
+        repartition: whether partition numbers in the input are ignored.
+        headers: headers of the command line, which are added to each record.
+        key: name of the column of keys.
+        value: names of the columns of values.
+        partition: name of the column of partition numbers.
+        timestamp: name of the column of timestamps.
+        types: types of CSV columns. Cells of other columns are sent as the bytes in the file.
+        key_type: type of the key column in CSV; None if the key is sent as bytes.
+        value_type: type of the value column in CSV, or of the record of all value columns; None if the value is sent as
+            bytes.
     """
 
     key_separator: bytes | None = None
@@ -66,9 +67,10 @@ class InputOptions:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows to send, with the roles of their columns.
+    """Rows to send, and the names of their columns for keys, values and so on.
 
-    `first` is the number of the first line or row. `complete` is true if the rows have the headers of the command line.
+    `first` is the number of the first line or row. `complete` is true if the rows already include the headers given
+    with `-H`.
     """
 
     rows: pa.RecordBatch
@@ -82,10 +84,10 @@ class Chunk:
     complete: bool = False
 
     def with_headers(self, headers: Headers) -> Chunk:
-        """Returns the chunk with headers on each row.
+        """Returns the chunk with the same headers added to each row.
 
         Raises:
-            InputError: the rows have headers of their own.
+            InputError: the rows already have headers.
         """
         if self.headers is not None:
             raise InputError("the rows have headers, which -H would replace")
@@ -95,7 +97,7 @@ class Chunk:
         return replace(self, rows=self.rows.append_column(name, column), headers=name)
 
     def with_partition(self, partition: int) -> Chunk:
-        """Returns the chunk with all rows in one partition."""
+        """Returns the chunk with a partition number added to each row."""
         name = _unused("partition", self.rows)
         column = pa.array([partition] * self.rows.num_rows, pa.int32())
         return replace(self, rows=self.rows.append_column(name, column), partition=name)
@@ -117,7 +119,7 @@ def chunks(form: str, stream: IO[bytes], name: str, options: InputOptions) -> It
         options: options of the input.
 
     Raises:
-        InputError: the input has another format; the rows before the error were yielded.
+        InputError: the input does not have this format. The rows before the error have been yielded.
     """
     try:
         if form == "value":
@@ -141,8 +143,8 @@ def chunks(form: str, stream: IO[bytes], name: str, options: InputOptions) -> It
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields lines as they arrive, several at a time, with the number of the first."""
-    # `read1` returns available data without waiting for a full chunk, since a pipe may be slow.
+    """Yields lists of lines as they arrive, each list with the number of its first line."""
+    # `read1` returns available data without waiting for a full chunk, because a pipe may be slow.
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     rest, number = b"", 1
     while piece := read(CHUNK):
@@ -165,7 +167,7 @@ def _values(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chu
             pairs = [line.partition(separator) for line in lines]
             for number, (_, matched, _) in enumerate(pairs, first):
                 if not matched:
-                    # The lines before it are valid.
+                    # Sends the lines before the invalid line.
                     if number > first:
                         yield from _pairs(pairs[: number - first], first, options)
                     raise InputError(f"{name}, line {number}: there is no {separator.decode()!r} between key and value")
@@ -185,7 +187,7 @@ def _pairs(pairs: list[tuple[bytes, bytes, bytes]], first: int, options: InputOp
 
 @dataclass(frozen=True)
 class Record:
-    """A record from JSON; partition and timestamp are None if not set."""
+    """A record that was read from JSON. Partition and timestamp are None if not set."""
 
     key: bytes | None
     value: bytes | None
@@ -230,7 +232,7 @@ def _json(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chunk
 
 
 def _object(given: dict[str, Json] | None, where: str) -> Record:
-    """Reads a record in the form of `consume --format ndjson`."""
+    """Reads a record in the format of `consume --format ndjson`."""
     if given is None or not {"value", "value_base64"} & given.keys():
         raise InputError(
             f"{where}: a record is an object with a member value or value_base64 (and key, headers); --format value "
@@ -246,7 +248,7 @@ def _either(given: dict[str, Json], name: str, where: str) -> bytes | None:
 
 
 def _text(given: Json, where: str) -> bytes | None:
-    """Returns text as bytes, and any other value as its JSON text in the file."""
+    """Returns a string as UTF-8 bytes, and any other value as the bytes of its JSON text in the file."""
     value = given.value
     if value is None:
         return None
@@ -283,7 +285,7 @@ def _headers(given: dict[str, Json], where: str, read: Callable[[Json, str], byt
 
 
 def _envelope(given: dict[str, Json] | None, where: str) -> Record:
-    """Reads a record in the form of `consume --format envelope`."""
+    """Reads a record in the format of `consume --format envelope`."""
     if given is None or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
         raise InputError(f"{where}: not an envelope, which has key, value, headers, partition and timestamp")
     for name, limit in (("partition", 2**31), ("timestamp", 2**63)):
@@ -308,18 +310,18 @@ def _tables(form: str, stream: IO[bytes], name: str, options: InputOptions) -> I
 
 
 def _csv(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[pa.RecordBatch]:
-    """Reads cells as bytes of the file, or with requested types; Arrow's type inference is not used."""
+    """Reads cells as bytes, or with the requested types. Arrow's type inference is not used."""
     import pyarrow.csv
 
     names, lines = _csv_names(stream, name)
     _check_columns(names, name, options)
     roles = _roles(names, options)
-    # Arrow rejects a stream without rows.
+    # Returns if the file has no rows, because Arrow raises an error then.
     if not (first := stream.read(1)):
         return
     convert = pyarrow.csv.ConvertOptions(
         column_types={column: _csv_type(column, roles, options) for column in names},
-        # `consume` writes null as an empty cell, and empty text in quotes.
+        # `consume` writes null as an empty cell, and empty text as two quotes.
         strings_can_be_null=roles.from_consume,
         quoted_strings_can_be_null=False,
         null_values=[""],
@@ -340,7 +342,7 @@ def _csv(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[pa.Rec
 
 
 def _check_quotes(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) -> Iterator[pa.RecordBatch]:
-    """Yields batches without a last row that begins with an unclosed quote, and raises an error for it."""
+    """Yields batches. If a quote is not closed, omits the last row, which contains it, and raises an error."""
     last: pa.RecordBatch | None = None
     try:
         for batch in batches:
@@ -359,7 +361,7 @@ def _check_quotes(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) 
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream with bytes put back at its beginning, which passes all bytes to `Quotes`."""
+    """A stream of `first` and `rest`, which passes all bytes that are read to `Quotes`."""
 
     def __init__(self, first: bytes, rest: IO[bytes], quotes: Quotes) -> None:
         self._first, self._rest, self._quotes = first, rest, quotes
@@ -375,10 +377,10 @@ class _Prefixed(io.RawIOBase):
 
 
 def _csv_names(stream: IO[bytes], name: str) -> tuple[list[str], int]:
-    """Returns the names in the header line, which may be quoted with line breaks, and the number of lines read."""
+    """Returns the column names in the header, and the number of lines read. Quoted names may contain line breaks."""
     number = itertools.count()
     lines = (line.decode() for line in iter(lambda: stream.readline(MAX_LINE), b"") if next(number) >= 0)
-    # Removes a byte order mark, which would hide the quote of the first name.
+    # Removes a byte order mark, because the quote of the first name would not be recognized after it.
     first = (line.removeprefix("\ufeff") for line in itertools.islice(lines, 1))
     try:
         # Skips empty lines before the header line.
@@ -407,7 +409,7 @@ def _csv_type(column: str, roles: Roles, options: InputOptions) -> pa.DataType:
 
 
 def _csv_scalar(kind: pa.DataType | None, default: pa.DataType) -> pa.DataType:
-    """Returns the type of CSV cells for a type of a format."""
+    """Returns the type as which CSV cells are parsed, so that a format can encode them as `kind`."""
     if kind is None or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         return default
     kind = getattr(kind, "storage_type", kind)
@@ -415,7 +417,7 @@ def _csv_scalar(kind: pa.DataType | None, default: pa.DataType) -> pa.DataType:
 
 
 def _times(column: pa.Array) -> pa.Array:
-    """Parses milliseconds since 1970, or ISO 8601 times."""
+    """Parses a column of milliseconds since 1970, or of ISO 8601 times."""
     column = column.cast(pa.binary()).cast(pa.string())
     try:
         return column.cast(pa.int64())
@@ -447,7 +449,10 @@ def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns of keys, values, partitions and timestamps; `from_consume` is true for a table that `consume` wrote."""
+    """Names of the columns of keys, values, partitions and timestamps.
+
+    `whole` is true if all other columns form the value. `from_consume` is true for a table that `consume` wrote.
+    """
 
     key: str | None
     value: list[str]
@@ -475,7 +480,7 @@ def _roles(names: list[str], options: InputOptions) -> Roles:
 
 
 def _shaped(batch: pa.RecordBatch, first: int, name: str, options: InputOptions) -> Chunk:
-    """Returns the rows as a chunk with the roles of their columns."""
+    """Returns the rows as a chunk, with the columns of keys, values and so on."""
     names = batch.schema.names
     _check_columns(names, name, options)
     roles = _roles(names, options)

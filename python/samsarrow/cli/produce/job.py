@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow",
             ".json": "json", ".jsonl": "ndjson", ".ndjson": "ndjson"}  # fmt: skip
-# Maximum chunks whose delivery is pending.
+# Maximum number of chunks whose delivery is pending.
 MAX_PENDING = 64
 
 
@@ -75,7 +75,7 @@ class Job:
             if invalid:
                 raise click.UsageError(reason)
         self.partition, self.headers, self.compress = partition, headers, compress
-        # Created once, so that schemas are registered once.
+        # The formats are created once, so that each schema is registered once.
         self.formats = formats.formats(connection)
         types = formats.types(self.formats, topic) if "csv" in forms else {}
         self.input_options = InputOptions(
@@ -87,7 +87,7 @@ class Job:
         self._pending: deque[tuple[Chunk, str, BatchDelivery]] = deque()
 
     def run(self) -> None:
-        """Sends everything, and waits until it is delivered."""
+        """Sends all records, and waits until they are delivered."""
         fixed = {} if self.compress is None else {"compression_type": self.compress}
         producer = self.connection.producer(**fixed)
         try:
@@ -150,7 +150,7 @@ class Job:
             self._complete_first()
 
     def _about_partitions(self, chunk: Chunk) -> str:
-        """Returns what to do about a chunk whose own partitions the topic does not have, or an empty text."""
+        """Returns a hint if the chunk has partition numbers that the topic does not have; otherwise an empty text."""
         if chunk.partition is None or self.partition is not None or self.input_options.partition is not None:
             return ""
         largest = pc.max(chunk.rows.column(chunk.partition)).as_py()
@@ -168,7 +168,7 @@ class Job:
             raise
 
     def _complete_rest(self) -> str:
-        """Waits for pending deliveries; returns a text about those that failed."""
+        """Waits for pending deliveries. Returns a text with the number of failures, empty without any."""
         failed = 0
         while self._pending:
             try:
@@ -189,7 +189,7 @@ def _format(form: str | None, path: Path) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], str, Callable[[], None]]]:
-    """Opens a file; yields it with its name and a function that updates the progress bar."""
+    """Opens a file. Yields its stream, its name, and a function that updates the progress bar."""
     if str(path) == "-":
         yield sys.stdin.buffer, "standard input", lambda: None
         return

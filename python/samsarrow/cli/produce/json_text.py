@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
-# Longer integers are read as floats: no parsed field has them, and Python limits the digits of integers.
+# Integers with more digits are read as floats, because Python limits the digits of integers and no field that is parsed
+# has such integers.
 MAX_INTEGER_DIGITS = 40
 
 _space = re.compile(r"[ \t\n\r]*")
@@ -20,10 +21,10 @@ class Json:
     """A value in a JSON text.
 
     Attributes:
-        value: the Python value; numbers may be rounded.
-        text: the whole text.
-        start: position of its first character.
-        end: position after its last character.
+        value: Python value, in which numbers may be rounded.
+        text: whole text that contains the value.
+        start: position of the value's first character.
+        end: position after the value's last character.
     """
 
     value: Any
@@ -33,7 +34,7 @@ class Json:
 
     @property
     def raw(self) -> str:
-        """The text of the value."""
+        """The text of the value, unchanged."""
         return self.text[self.start : self.end]
 
     def members(self) -> dict[str, Json]:
@@ -50,7 +51,7 @@ class Json:
 
 
 def members(line: bytes) -> dict[str, Json] | None:
-    """Returns the members of an object, or None if the text is another value.
+    """Returns the members of a JSON object, or None if the text is valid JSON but not an object.
 
     Raises:
         ValueError: the text is not JSON, or not UTF-8.
@@ -67,7 +68,8 @@ def members(line: bytes) -> dict[str, Json] | None:
 
 
 def objects(data: bytes) -> list[dict[str, Json] | None] | None:
-    """Returns the members of each object of an array, and None for other items; None if the text is not an array.
+    """Returns, for each item of a JSON array, its members, or None if it is not an object; None if the text is no
+    array.
 
     Raises:
         ValueError: the text is not JSON, or not UTF-8.

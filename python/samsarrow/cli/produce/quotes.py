@@ -1,4 +1,4 @@
-"""Detection of unclosed quotes in CSV, where Arrow reads the whole rest as one cell."""
+"""Detection of unclosed quotes in CSV. After such a quote, Arrow reads the whole rest of the file as one cell."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SEPARATORS = b",\r\n"
 
 
 class Quotes:
-    """Tracks the quotes of CSV cells while bytes are read."""
+    """Tracker of quotes in CSV cells, which is fed with the bytes as they are read."""
 
     def __init__(self, lines: int) -> None:
         """Creates a tracker; `lines` is the number of lines before the first byte."""
         self._lines = lines
         self._opened: int | None = None
         self._in_cell = False
-        # Quotes at the end of the data: the next byte decides whether they are pairs.
+        # Quotes at the end of the data. The next byte decides whether they are escaped quotes or close a cell.
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -45,7 +45,7 @@ class Quotes:
             self._opened, self._in_cell = self._lines + data.count(b"\n", 0, at) + 1, False
 
     def unclosed(self) -> int | None:
-        """Returns the line of a quote that is not closed so far, or None."""
+        """Returns the line number of a quote that is not closed by the bytes so far, or None."""
         odd = len(self._rest) % 2 == 1
         if self._opened is not None:
             return None if odd else self._opened

@@ -1,4 +1,4 @@
-"""Formats of keys and values to encode: `--key`, `--value`, and their options."""
+"""Formats in which keys and values are encoded: `--key`, `--value`, and their options."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class WriteFormats:
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> WriteFormats:
-        """Removes these options from those of a command."""
+        """Removes the options of this class from the options of a command, and creates an object from them."""
         return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class WriteFormats:
         """Returns the format arguments of `send_batch`.
 
         Raises:
-            click.UsageError: the schema to write with is unknown.
+            click.UsageError: the options do not determine the schema to write with.
             ConfigurationError: a schema cannot be read.
         """
         return {
@@ -96,11 +96,11 @@ class WriteFormats:
         }
 
     def types(self, formats: dict[str, Any], topic: str) -> dict[str, pa.DataType]:
-        """Returns the types of keys and values by their formats, for cells of CSV.
+        """Returns the Arrow types of keys and values in these formats, for parsing CSV cells.
 
         Args:
             formats: result of `formats`.
-            topic: topic, for the subjects of a registry.
+            topic: topic from which the subjects in a registry are derived.
         """
         import pyarrow as pa
 
@@ -114,7 +114,7 @@ class WriteFormats:
             try:
                 empty = samsarrow.decode_values(pa.array([], pa.binary()), form, topic=topic, key=name == "key")
             except SchemaNotFoundError:
-                # The schema will be derived from the columns, which are text.
+                # The schema will be derived from the columns, which are text in this case.
                 continue
             types[name] = empty.type
         return types
