@@ -47,7 +47,7 @@ class AsyncSchemaRegistry:
     async def schema(
         self,
         *,
-        id: int | None = None,  # noqa: A002 - as in every registry
+        id: int | None = None,  # noqa: A002 - the name in the registry's API
         guid: UUID | str | None = None,
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",

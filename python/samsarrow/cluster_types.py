@@ -12,14 +12,14 @@ from samsarrow.types import TopicPartition
 
 
 class ElectionType(enum.IntEnum):
-    """The replica to elect as leader: the preferred one, or any live one, which may lose records (KIP-460)."""
+    """The replica to elect as leader: the preferred replica, or any live replica, which may lose records (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class UpgradeType(enum.IntEnum):
-    """The direction of a feature change: upgrade, downgrade without loss, or any downgrade (KIP-778)."""
+    """The allowed change of a feature: upgrades, downgrades that lose no metadata, or any downgrade (KIP-778)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -36,14 +36,14 @@ ANY = _Any.ANY
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker.
+    """A broker of the cluster.
 
     Attributes:
         id: id of the broker.
         host: host for clients.
         port: port for clients.
-        rack: its rack; None if unknown.
-        fenced: whether it is registered but fenced (KIP-1073).
+        rack: rack of the broker; None if unknown.
+        fenced: whether the broker is registered but fenced (KIP-1073).
     """
 
     id: int
@@ -58,10 +58,10 @@ class ClusterDescription:
     """A cluster.
 
     Attributes:
-        cluster_id: None if brokers do not report it (before 0.10.1).
-        controller: id of the controller, or of a broker that forwards to it; None without one.
+        cluster_id: id of the cluster; None from brokers before 0.10.1.
+        controller: id of the controller, or of a broker that forwards requests to the controller; None if unknown.
         brokers: brokers in the order of their ids; controllers if the client uses `bootstrap.controllers`.
-        authorized_operations: operations that this client is allowed on the cluster; None unless requested.
+        authorized_operations: operations on the cluster that this client may perform; None unless requested.
     """
 
     cluster_id: str | None
@@ -76,7 +76,7 @@ class FeatureMetadata:
 
     Attributes:
         finalized: lowest and highest finalized level, by feature.
-        epoch: epoch of the finalized levels; None if the broker does not report it.
+        epoch: epoch of the finalized levels; None if unknown.
         supported: lowest and highest level that the responding broker supports.
     """
 
@@ -90,7 +90,7 @@ class FeatureUpdate:
     """A new level of a feature.
 
     Attributes:
-        level: 0 disables it.
+        level: new level; 0 disables the feature.
         upgrade_type: whether a downgrade is allowed.
     """
 
@@ -104,10 +104,11 @@ class QuorumReplica:
 
     Attributes:
         id: id of the node.
-        directory_id: id of its log directory; None if the broker does not report it (before 3.9).
+        directory_id: id of its log directory; None from brokers before 3.9.
         log_end_offset: end offset of its log.
         last_fetch_timestamp: time of its last fetch, milliseconds since 1970; None if unknown.
-        last_caught_up_timestamp: last time it had all records, milliseconds since 1970; None if unknown.
+        last_caught_up_timestamp: last time at which the node had all records of the leader, milliseconds since 1970;
+            None if unknown.
     """
 
     id: int
@@ -123,8 +124,8 @@ class RaftEndpoint:
 
     Attributes:
         name: name of the listener.
-        host: its host.
-        port: its port.
+        host: host of the listener.
+        port: port of the listener.
     """
 
     name: str
@@ -138,11 +139,11 @@ class QuorumInfo:
 
     Attributes:
         leader: id of the leader.
-        leader_epoch: increases with each election.
-        high_watermark: offset that a majority has.
-        voters: the voters.
-        observers: the observers.
-        nodes: listeners of controllers, by id; empty if the broker does not report it (before 3.9).
+        leader_epoch: number that increases with each leader election.
+        high_watermark: offset up to which a majority of voters has all records.
+        voters: nodes that vote in leader elections.
+        observers: nodes that replicate the metadata log without voting.
+        nodes: listeners of controllers, by node id; empty from brokers before 3.9.
     """
 
     leader: int
@@ -155,12 +156,12 @@ class QuorumInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """Replicas that are being moved (KIP-455).
+    """A reassignment of a partition that is in progress (KIP-455).
 
     Attributes:
-        replicas: all replicas, old and new.
-        adding: replicas being added.
-        removing: replicas being removed.
+        replicas: brokers with a replica, old and new.
+        adding: brokers that get a replica.
+        removing: brokers whose replica will be removed.
     """
 
     replicas: tuple[int, ...]
@@ -170,13 +171,14 @@ class PartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """A replica on a disk.
+    """A replica in a log directory.
 
     Attributes:
         partition: the partition.
         size: its size in bytes.
-        offset_lag: number of offsets it is behind.
-        future: whether it is being copied here from another disk.
+        offset_lag: number of offsets from the end of the replica to the high watermark; for a future replica, to the
+            end of the current replica.
+        future: whether the replica is being copied to this log directory from another one on the broker.
     """
 
     partition: TopicPartition
@@ -187,15 +189,15 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A disk of a broker.
+    """A log directory of a broker.
 
     Attributes:
-        path: its path.
-        replicas: replicas on the disk; empty if unknown.
-        error: the reason why they are unknown, None if they are known.
-        total_bytes: size of the disk; None if the broker does not report it (before 3.3).
-        usable_bytes: free space; None if the broker does not report it.
-        cordoned: whether it accepts no new replicas (KIP-1066).
+        path: path of the log directory.
+        replicas: replicas in the log directory; empty if unknown.
+        error: the reason why the replicas are unknown; None if they are known.
+        total_bytes: size of the volume; None from brokers before 3.3.
+        usable_bytes: free bytes of the volume; None from brokers before 3.3.
+        cordoned: whether no new replicas may be placed in the log directory (KIP-1066).
     """
 
     path: str
@@ -208,7 +210,7 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica.
+    """A replica of a partition on a broker.
 
     Attributes:
         topic: topic of the partition.
@@ -223,10 +225,13 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """The entity of a quota (KIP-546). A part named None is the default, for entities without a quota of their own.
+    """The entity to which a quota applies (KIP-546).
+
+    If the name of a component is None, the quota is the default for entities without a quota of their own.
 
     Attributes:
-        parts: type and name: `{"user": "alice"}`, `{"user": "alice", "client-id": None}`, `{"ip": "10.0.0.1"}`.
+        parts: name by type of component: `{"user": "alice"}`, `{"user": "alice", "client-id": None}`, `{"ip":
+            "10.0.0.1"}`.
     """
 
     parts: Mapping[str, str | None]

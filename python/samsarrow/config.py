@@ -1,4 +1,4 @@
-"""Options: a mapping with dotted names, keywords with underscores, or both."""
+"""Options of clients, which are passed as a mapping with dotted names, as keywords with underscores, or both."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HIDDEN = "[hidden]"
 class Secret(str):
     """Text that is hidden when it is printed, logged or formatted: `Producer({"sasl.password": Secret(...)})`.
 
-    Clients accept it like any text, and it compares equal to the text. Results of `+`, a slice or `encode` are not
-    hidden.
+    Clients accept a secret like any text, and it compares equal to the text. The results of `+`, slicing and `encode`
+    are not hidden.
     """
 
     __slots__ = ()
 
     def __new__(cls, text: str) -> Secret:
-        """Creates a secret from text or another secret, of which `str` returns the hidden form."""
+        """Creates a secret from text, or from another secret, on which `str()` would return the hidden form."""
         return text if isinstance(text, Secret) else super().__new__(cls, text)
 
     def __repr__(self) -> str:
@@ -41,25 +41,25 @@ class Secret(str):
         return str.__str__(self)
 
 
-# Kafka's name, kind and clients of every option, by each of its spellings.
+# Kafka's name, kind and clients of every option. The keys are all spellings of the option.
 _ROWS: dict[str, tuple[str, str, frozenset[str]]] = {
     known.replace("_", "."): (name, kind, frozenset(clients))
     for name, aliases, kind, clients in option_table()
     for known in (name, *aliases)
 }
 
-# Options whose values are objects without a text form; they are not in the table.
+# Options whose values are objects. They have no text form and are not in the Rust client's table.
 _OBJECTS = frozenset({"ssl.context", "on.event"})
 
 
 def kafka_name(name: str) -> str:
-    """Returns Kafka's name for an option in any spelling; an unknown name is returned with dots."""
+    """Returns Kafka's name of an option, which may have any spelling. An unknown name is returned with dots."""
     dotted = name.replace("_", ".")
     return _ROWS[dotted][0] if dotted in _ROWS else dotted
 
 
 def kind_of(name: str) -> str:
-    """Returns the kind of an option in any spelling: `secret`, `path`, `plain` or `unknown`."""
+    """Returns the kind of an option, whose name may have any spelling: `secret`, `path`, `plain` or `unknown`."""
     row = _ROWS.get(name.replace("_", "."))
     if row is not None:
         return row[1]
@@ -67,7 +67,7 @@ def kind_of(name: str) -> str:
 
 
 def options_of(client: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options that a client supports, in any spelling.
+    """Returns those of `options` that a client supports. Names may have any spelling.
 
     Args:
         client: `producer`, `consumer` or `admin`.
@@ -82,7 +82,9 @@ def _has(client: str, dotted: str) -> bool:
 
 
 def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Returns all options that are not None as pairs; the Rust client checks them and rejects duplicates.
+    """Returns all options that are not None as pairs of name and value.
+
+    The Rust client checks them and rejects duplicates.
 
     Raises:
         ConfigurationError: `config` is not a mapping with text keys, or `ssl_context` cannot be converted to options.
@@ -95,10 +97,10 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
     contexts = []
     for name, value in [*(config or {}).items(), *options.items()]:
         if not isinstance(name, str):
-            # The name is not shown, because it may be a value by mistake.
+            # The error does not show the name, because it may be a value that was passed as a name by mistake.
             raise ConfigurationError(f"option names are text, not {type(name).__name__}")
         if value is None and (name.replace("_", ".") in _OBJECTS or kind_of(name) != "unknown"):
-            # Unknown names are kept: the Rust client rejects them.
+            # Unknown names are kept, because the Rust client rejects them with a helpful error.
             continue
         if name.replace("_", ".") == "ssl.context":
             contexts.append(value)

@@ -18,19 +18,20 @@ PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
 class RebalanceListener:
-    """Called when partitions are assigned or revoked, by the polling thread, in `poll`, `unsubscribe` and `close`.
+    """Called by `poll`, `unsubscribe` and `close`, in their thread, when partitions are assigned or revoked.
 
-    Create a listener with callables, or subclass it with methods of the same names. A method may use the consumer: to
-    commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may also close it: the consumer closes
-    immediately, without another call for the partitions being revoked, and `poll` then raises `ClosedError`. `poll`
-    raises the exceptions of a method after the rebalance. An `AsyncConsumer` awaits awaitable results: callables and
-    methods may be coroutine functions there.
+    Create a listener from callables, or subclass it and override the methods of the same names. A method may use the
+    consumer, for example to commit in `on_partitions_revoked` or to seek in `on_partitions_assigned`. It may also close
+    the consumer, which then closes immediately, without another call for the partitions that are being revoked; `poll`
+    then raises `ClosedError`. After the rebalance, `poll` raises the exceptions that methods raised. An `AsyncConsumer`
+    awaits awaitable
+    results: callables and methods may be coroutine functions there.
 
     Args:
         on_partitions_assigned: called with new partitions, after they are assigned and before their rows.
         on_partitions_revoked: called with revoked partitions, while their offsets can still be committed.
-        on_partitions_lost: called with partitions that other members may already own, so that nothing can be committed;
-            by default `on_partitions_revoked` is called (KIP-429).
+        on_partitions_lost: called with partitions that other members may already own, so that their offsets cannot be
+            committed; by default `on_partitions_revoked` is called instead (KIP-429).
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class RebalanceListener:
 
 
 class GroupMember(NamedTuple):
-    """A group member, as seen by an assignor.
+    """A group member, as the group leader's assignor receives it.
 
     Attributes:
-        topics: topics that it subscribes to.
-        owned: partitions that it keeps until they are revoked; empty unless the group is cooperative.
-        user_data: data from its assignor.
-        rack: its rack, if it sent one.
+        topics: topics to which the member subscribes.
+        owned: partitions that the member owns until they are revoked; empty if the assignor is not cooperative.
+        user_data: data that the member's assignor sent.
+        rack: rack of the member; None if it sent none.
         instance_id: id of a static member.
     """
 
@@ -78,15 +79,17 @@ class GroupMember(NamedTuple):
 
 
 class Assignor(ABC):
-    """Distributes partitions among the members of a group: pass one in `partition_assignment_strategy`.
+    """Base class of assignors, which distribute partitions among the members of a group.
 
-    All members must have an assignor of the same name; the leader's is used. Its methods are called on one client
-    thread, for all consumers, and may use clients.
+    Pass assignors in `partition_assignment_strategy`.
+
+    All members must have an assignor with the same name. The assignor of the group leader is used. Its methods are
+    called on one client thread, for all consumers, and may use clients.
 
     Attributes:
-        name: name by which members match their assignors.
-        cooperative: whether members keep partitions while the group rebalances (KIP-429). Then do not assign a
-            partition that another member owns before that member has revoked it.
+        name: name of the assignor, which must be equal in all members.
+        cooperative: whether members keep partitions while the group rebalances (KIP-429). A cooperative assignor must
+            not assign a partition that another member owns until that member has revoked it.
     """
 
     name: str
@@ -103,18 +106,18 @@ class Assignor(ABC):
             members: members by member id.
 
         Returns:
-            Partitions by member id; a missing member gets none.
+            Partitions by member id. Members that are missing get no partitions.
         """
 
     def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
         """Returns data that this member sends to the leader's `assign`; empty by default.
 
-        An exception that it raises ends the membership, and `poll` raises it as an error.
+        If this method raises, the consumer leaves the group, and `poll` raises an error.
 
         Args:
-            owned: partitions that the last generation assigned to this member; with `cooperative`, only the partitions
-                that it still owns.
-            generation: number of that generation; -1 before the first.
+            owned: partitions that were assigned to this member in the last generation; with `cooperative`, only those
+                that the member still owns.
+            generation: number of that generation; -1 if the member has not had an assignment yet.
         """
         return None
 
@@ -141,9 +144,9 @@ class ConsumerGroupMetadata(NamedTuple):
 
     Attributes:
         group_id: id of the group.
-        member_id: id that the coordinator assigned to the member, empty if it is not a member.
-        generation: generation of the group, or the member's epoch with `group.protocol=consumer` (KIP-848); -1 if it is
-            not a member.
+        member_id: id that the coordinator assigned to the consumer; empty if the consumer is not a member.
+        generation: generation of the group, or with `group.protocol=consumer` the member's epoch (KIP-848); -1 if the
+            consumer is not a member.
         group_instance_id: id of a static member.
     """
 
@@ -154,7 +157,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
-    """Returns offsets by partition for the Rust client: as passed, or after a record or the last rows of a batch."""
+    """Returns offsets by partition for the Rust client: as passed, or the offsets after a record or a batch."""
     if isinstance(what, Mapping):
         return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
     if isinstance(what, ConsumerRecord):

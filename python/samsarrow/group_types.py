@@ -14,11 +14,11 @@ class ShareMember:
 
     Attributes:
         member_id: id of the member.
-        rack: its rack; None if unknown.
+        rack: rack of the member; None if unknown.
         epoch: epoch of the member.
         client_id: client id of the member.
         host: host of the member.
-        topics: topics that it subscribes to.
+        topics: topics to which the member subscribes.
         assignment: assigned partitions.
     """
 
@@ -37,8 +37,8 @@ class ShareGroupDescription:
 
     Attributes:
         group: name of the group.
-        state: `Stable`, `Empty` and so on.
-        epoch: increases with each change of members or subscriptions.
+        state: state of the group, such as `Stable` or `Empty`.
+        epoch: number that increases with each change of members or subscriptions.
         assignment_epoch: epoch of the assignment.
         assignor: name of the assignor.
         members: members in the order of their ids.
@@ -54,12 +54,12 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """A share group's position in a partition.
+    """The progress of a share group in a partition.
 
     Attributes:
-        start: offset of the first record that is not finished.
+        start: share-partition start offset, the offset of the first record that is not finished.
         leader_epoch: leader epoch of that record, if known.
-        lag: number of unfinished records; None if the broker does not report it (before 4.2).
+        lag: number of records that are not finished; None from brokers before 4.2.
     """
 
     start: int
@@ -73,10 +73,10 @@ class Subtopology:
 
     Attributes:
         id: id of the subtopology.
-        sources: topics that it reads.
-        sinks: repartition topics that it writes.
-        changelogs: topics that store its state.
-        repartitions: repartition topics that it reads.
+        sources: source topics.
+        sinks: repartition topics to which the subtopology writes.
+        changelogs: topics that store the state of the subtopology.
+        repartitions: repartition topics that the subtopology reads.
     """
 
     id: str
@@ -88,12 +88,12 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTasks:
-    """Tasks of a member, by subtopology.
+    """The tasks of a member, by the id of their subtopology.
 
     Attributes:
-        active: tasks that it runs.
-        standby: tasks whose state it replicates.
-        warmup: tasks whose state it is restoring.
+        active: tasks that the member processes.
+        standby: tasks whose state the member replicates.
+        warmup: tasks whose state the member is restoring before it processes them.
     """
 
     active: Mapping[str, tuple[int, ...]]
@@ -109,13 +109,13 @@ class StreamsMember:
         member_id: id of the member.
         epoch: epoch of the member.
         instance_id: id of a static member.
-        rack: its rack; None if unknown.
+        rack: rack of the member; None if unknown.
         client_id: client id of the member.
         host: host of the member.
-        topology_epoch: epoch of its topology.
-        process_id: id of its process.
+        topology_epoch: epoch of the member's topology.
+        process_id: id of the process that the member belongs to.
         assignment: assigned tasks.
-        target: tasks that it will be assigned.
+        target: tasks that the member will be assigned.
     """
 
     member_id: str
@@ -136,10 +136,10 @@ class StreamsGroupDescription:
 
     Attributes:
         group: name of the group.
-        state: `Stable`, `Empty` and so on.
-        epoch: increases with each change of members or topology.
+        state: state of the group, such as `Stable` or `Empty`.
+        epoch: number that increases with each change of members or of the topology.
         assignment_epoch: epoch of the assignment.
-        topology_epoch: epoch of the topology, -1 without one.
+        topology_epoch: epoch of the topology; -1 if the group has no topology.
         subtopologies: the subtopologies.
         members: members in the order of their ids.
     """

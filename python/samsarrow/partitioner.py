@@ -1,4 +1,4 @@
-"""Partitioners written in Python: `Producer(partitioner=function)`."""
+"""Support for partitioners that are written in Python: `Producer(partitioner=function)`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
 
 def take_partitioner(pairs: list[tuple[str, Any]]) -> tuple[Partitioner | None, list[tuple[str, Any]]]:
-    """Returns the option `partitioner` if it is a function, and the other options.
+    """Returns the option `partitioner` if its value is a function, and all other options.
 
     Raises:
         ConfigurationError: the option is set twice.
@@ -31,10 +31,10 @@ def take_partitioner(pairs: list[tuple[str, Any]]) -> tuple[Partitioner | None, 
 
 
 def as_bytes(payload: Any, what: str) -> bytes | None:
-    """Returns a key or value as it is sent.
+    """Returns a key or value as the bytes that are sent.
 
     Raises:
-        TypeError: the type is not supported; an integer is rejected because `bytes(5)` would be five zero bytes.
+        TypeError: the type is not supported. Integers are rejected, because `bytes(5)` would be five zero bytes.
     """
     if payload is None or isinstance(payload, bytes):
         return payload
@@ -59,7 +59,7 @@ def choose_partition(partitioner: Partitioner, topic: str, key: Any, value: Any,
 
 
 class Partitioned:
-    """Arrow data with an additional column of the partition that a partitioner chooses for each row.
+    """Arrow data with an additional column: the partition that the partitioner chooses for each row.
 
     With a `value_format`, values are encoded here, because the partitioner is called with encoded values. Batches are
     read one after another while they are sent.
@@ -111,7 +111,8 @@ class Partitioned:
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Returns a reader of any Arrow data. A reader is returned as is: its stream would lose exceptions."""
+    """Returns a reader of any Arrow data. A reader is returned as is, because its Arrow stream would lose
+    exceptions."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if hasattr(data, "__arrow_c_stream__"):

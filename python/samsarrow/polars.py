@@ -25,15 +25,15 @@ from samsarrow.types import TopicPartition
 
 __all__ = ["scan_topic"]
 
-# Maximum bytes of a Fetch response for a query with a row limit: a base and an amount per row. From the third value on,
-# responses of the default size are better.
+# Maximum size of a Fetch response for a query with a row limit, in bytes: a base plus an amount per row. If the sum
+# reaches the third number, the default size is used.
 _FEW_BYTES, _ROW_BYTES, _MANY_BYTES = 1 << 16, 1 << 10, 1 << 24
 
 
 def scan_topic(
     topic: str, config: Mapping[str, Any] | None = None, *, lateness: timedelta | None = None, **options: Any
 ) -> pl.LazyFrame:
-    """Returns a topic as a lazy frame: its current contents, read on each `collect`.
+    """Returns a lazy frame with the current contents of a topic, which is read by each `collect`.
 
         flights = scan_topic("flights", bootstrap_servers="localhost:9092")
         flights.filter(pl.col("timestamp") >= yesterday).select(pl.col("value").str.json_decode(schema)).collect()
@@ -42,25 +42,28 @@ def scan_topic(
     `offset` `Int64`, `timestamp` `Datetime("ms", "UTC")`, `timestamp_type` `Int8`; `include_headers` adds `headers`,
     `include_leader_epoch` adds `leader_epoch`. Rows of a partition are in order.
 
-    The call itself looks up the partitions and their ends; rows appended later are not in the result. `collect` then
-    fetches:
+    This call looks up the partitions and their end offsets, so rows that are appended later are not in the result.
+    `collect` then fetches:
 
-    - only partitions in which the filter may hold: `partition` compared with numbers;
-    - from the first offset at which it may hold to the last one: `offset` compared with numbers, and `timestamp` from
-        the first record at or after the time, which the broker finds in its index;
-    - up to a row limit (`head`, `limit`) that comes before any filter, or until a streaming query has enough rows;
-    - and converts only the columns that the query uses; headers are decoded if the query uses them.
+    - only partitions whose rows may match the filter, if it compares `partition` with numbers;
+    - only offsets whose rows may match, if the filter compares `offset` with numbers, or `timestamp` with times; the
+        broker finds the first record at or after a time in its index;
+    - only rows up to a limit (`head`, `limit`) that comes before any filter, or until a streaming query has enough
+    rows;
+    - and decodes or converts only the columns that the query uses.
 
-    Comparisons with literals, `is_between` and `is_in` narrow the fetch, joined by `&` and `|` at any depth; the rest
-    of the filter is applied to the fetched rows.
+    Comparisons with literals, `is_between` and `is_in`, joined by `&` and `|`, narrow the fetch. The whole filter is
+    then applied to the fetched rows.
 
     Args:
         topic: name of the topic.
-        config: options of `Consumer` with dotted names. `layout` is `view` by default, which Polars takes without a
-            copy; `auto.offset.reset` is `none`, so that deleting rows while they are read is an error.
-        lateness: how much earlier than a previous record of its partition a record can be; zero if timestamps never
-            decrease, as with `message.timestamp.type=LogAppendTime`. Then an upper bound of `timestamp` stops reading a
-            partition at the first record that is later by more than that. By default a partition is read to its end.
+        config: options of `Consumer` with dotted names. `layout` is `view` by default, because Polars imports views
+            without a copy. `auto.offset.reset` is `none`, so that an error is raised if rows are deleted while they are
+            read.
+        lateness: maximum time by which a record can be earlier than a previous record of its partition; zero if
+            timestamps never decrease, as with `message.timestamp.type=LogAppendTime`. If it is set and the filter has
+            an upper bound of `timestamp`, a partition is read up to the first record that is later than the bound by
+            more than this time. By default a partition is read to its end.
         **options: the same options as keywords.
 
     Returns:
@@ -70,11 +73,12 @@ def scan_topic(
         ConfigurationError: an option is unknown, has an invalid value, or is for groups: a scan is not a member of a
             group and commits nothing.
         UnknownTopicOrPartitionError: the topic does not exist.
-        KafkaTimeoutError: no broker responded within `default.api.timeout.ms`; from `collect` also if no row arrived
-            for that long.
-        OffsetOutOfRangeError: from `collect`: rows of the frame were deleted while they were read, or the topic was
-            truncated or recreated since the call.
-        polars.exceptions.ComputeError: with Polars before 2.0, instead of the errors of `collect`, with their message.
+        KafkaTimeoutError: no broker responded within `default.api.timeout.ms`; also raised by `collect` if no row
+            arrived for this time.
+        OffsetOutOfRangeError: raised by `collect` if rows of the frame were deleted while they were read, or if the
+            topic was truncated or recreated since this call.
+        polars.exceptions.ComputeError: raised instead of the errors of `collect` by Polars before 2.0, with the same
+        messages.
     """
     if not isinstance(topic, str):
         raise ConfigurationError(f"scan_topic takes the name of one topic, not {type(topic).__name__}")
@@ -96,7 +100,7 @@ def scan_topic(
 
 
 class _Topic:
-    """A topic as the source of a lazy frame."""
+    """Source of a lazy frame, which reads a topic."""
 
     def __init__(
         self, topic: str, options: dict[str, Any], ends: dict[int, int], empty: pl.DataFrame, lateness: timedelta | None
@@ -111,9 +115,10 @@ class _Topic:
     def read(
         self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        """Yields the rows among the first `n_rows` that match the predicate; called by `register_io_source`."""
+        """Yields the rows among the first `n_rows` that match the predicate. Called by the source that Polars
+        registers."""
         columns = self._empty.columns if with_columns is None else with_columns
-        # The limit counts rows before the filter, so the predicate must not reduce the fetch then.
+        # A row limit counts rows before the filter, so the predicate must not narrow the fetch if there is a limit.
         rows = matching_rows(predicate if n_rows is None else None, self._ends)
         remaining = n_rows
         if remaining == 0 or not rows:
@@ -129,7 +134,7 @@ class _Topic:
                     return
 
     def _consumer_options(self, columns: list[str], n_rows: int | None) -> dict[str, Any]:
-        """Returns options of a consumer that fetches little more than these columns and rows."""
+        """Returns the options of a consumer that fetches little more than the requested columns and rows."""
         options = dict(self._options)
         if "headers" not in columns:
             options.pop("include.headers", None)
@@ -142,7 +147,7 @@ class _Topic:
         return options
 
     def _spans(self, consumer: Consumer, rows: Mapping[TopicPartition, Any]) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns the first offset and the end of each partition from which rows are fetched."""
+        """Returns the first offset and the end offset of each partition from which rows are fetched."""
         current = consumer.end_offsets(rows)
         for tp, end in current.items():
             if end < self._ends[tp.partition]:
@@ -155,7 +160,7 @@ class _Topic:
         from_time = consumer.offsets_for_times(early) if early else {}
         late = {}
         if self._lateness is not None:
-            # Rounded up to milliseconds.
+            # Rounds up to milliseconds.
             added = -(-self._lateness // timedelta(milliseconds=1))
             late = {tp: bounds.times.end + added for tp, bounds in rows.items() if bounds.times.end + added < NEVER}
         to_time = consumer.offsets_for_times(late) if late else {}
@@ -165,7 +170,7 @@ class _Topic:
             end = min(self._ends[tp.partition], bounds.offsets.end)
             if tp in from_time:
                 start = from_time[tp]
-                # None: no record is that late.
+                # None means that the partition has no record at or after the time, so nothing is read.
                 first = max(first, end if start is None else start.offset)
             if (until := to_time.get(tp)) is not None:
                 end = min(end, until.offset)
@@ -176,11 +181,11 @@ class _Topic:
     def _frames(
         self, consumer: Consumer, spans: Mapping[TopicPartition, tuple[int, int]], columns: list[str]
     ) -> Iterator[pl.DataFrame]:
-        """Yields the rows of these spans."""
+        """Yields the rows of the given offset ranges, as frames with the requested columns."""
         ends = {tp: end for tp, (_, end) in spans.items()}
         consumer.assign(ends)
-        # All partitions start together: a broker that is asked for a few of them, which are then at their ends, may
-        # delay its response by half a second.
+        # Starts fetching all partitions at the same time. If a first Fetch request had only partitions that are at
+        # their ends, the broker would delay its response by up to half a second.
         consumer.pause(*ends)
         for tp, (first, _) in spans.items():
             consumer.seek(tp, first)
@@ -199,7 +204,7 @@ class _Topic:
                 yield self._frame(batch, columns)
 
     def _frame(self, batch: Any, columns: list[str]) -> pl.DataFrame:
-        """Returns the requested columns of a batch."""
-        # Without columns (`pl.len()`), `offset` carries the number of rows.
+        """Returns a batch as a frame with the requested columns."""
+        # Without columns, as for `pl.len()`, the column `offset` keeps the number of rows.
         names = dict.fromkeys([*columns, "offset"])
         return pl.DataFrame(pl.from_arrow(batch.select(list(names)))).select(columns)

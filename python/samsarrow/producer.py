@@ -21,23 +21,24 @@ if TYPE_CHECKING:
 
 
 class Producer(Blocking, ProducerBase):
-    """Sends records and Arrow data. Idempotent with `acks=all` by default (KIP-679); safe to use from many threads.
+    """Sends records and Arrow data. By default idempotent with `acks=all` (KIP-679). Safe to use from many threads.
 
     The producer connects when it sends the first record. It belongs to the process that created it. Close it, or use it
     in a `with` block. A garbage-collected producer still delivers its records in the background; at the exit of the
-    interpreter it has 5 s for that. Records that are not delivered by then are logged.
+    interpreter it has 5 s to deliver them. Records that are not delivered in this time are logged.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
-        errors: effect of undelivered records in `flush`, `close` and at the end of a `with` block, if the application
-            has not read their deliveries by `result`, `exception`, an await or a callback: `raise` the first error, or
-            `log` them. They are logged in any case if the application calls none of these for 5 s.
+        errors: whether `flush`, `close` and the end of a `with` block `raise` the first error of undelivered records,
+            or `log` the errors. This applies to records whose result the application has not read by `result`,
+            `exception`, an await or a callback. If the application calls none of these for 5 s, the errors are logged
+            in any case.
         **options: the same options as keywords, `linger_ms=20`. docs/options.md lists all options. `partitioner` may
             also be a function `partitioner(topic, key, value, partitions)`. It is called with bytes or None as key and
             value, for every record without a partition, in the sending thread, and returns a number below `partitions`;
             the send call raises its exceptions. For Arrow data it is called for each row, which is slow: use a column
-            of partitions, named by `send_batch(partition=...)`. `sasl_oauthbearer_token_provider` takes a function, too
-            (`TokenProvider`).
+            of partitions, named by `send_batch(partition=...)`. `sasl_oauthbearer_token_provider` may be a function,
+            too (`TokenProvider`).
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has an invalid value.
@@ -54,23 +55,23 @@ class Producer(Blocking, ProducerBase):
         timestamp: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> _core.Delivery:
-        """Sends one record, batched with others of its partition.
+        """Sends one record, in a batch with other records of its partition.
 
         The call waits only for space in `buffer.memory` and for a topic's metadata, up to `max.block.ms`.
 
         Args:
             topic: topic to send to.
             value: bytes, or text as UTF-8; None is a tombstone.
-            key: bytes, text or None; equal keys go to the same partition (as in the Java client, unless `partitioner`
-                differs).
-            headers: pairs of name and value in order, names may repeat; or a mapping.
-            partition: partition to send to, by default chosen by the key.
+            key: bytes, text or None. Equal keys go to the same partition, by default to the same as with the Java
+                client.
+            headers: pairs of name and value, in which names may repeat, or a mapping.
+            partition: partition to send to; by default the partitioner chooses it by the key.
             timestamp: milliseconds since 1970 or a `datetime`, by default now.
             on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a client thread that runs
-                all callbacks of the process one after another. It may use any client, this one too. `flush` and `close`
-                wait for callbacks, except within a callback. Its exceptions go to `sys.unraisablehook`; if
-                the record was not delivered, its error goes to the log as well. While 100,000 callbacks are
-                pending, `send` waits.
+                all callbacks of the process one after another. It may use any client, including this one. `flush` and
+                `close` wait for callbacks, unless they are called within a callback. Exceptions of the callback go to
+                `sys.unraisablehook`; if the record was not delivered, the delivery error is logged as well. While
+                100,000 callbacks are pending, `send` waits.
 
         Returns:
             The pending result: `.result(timeout)` returns a `RecordMetadata` or raises, and so does `await`.
@@ -105,22 +106,26 @@ class Producer(Blocking, ProducerBase):
         Args:
             topic: topic to send to.
             data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
-            key: name of the column of keys: binary or string of any kind, or a dictionary of those. By default the
-                column `key`, if it exists.
-            value: name of the column of values, of the same types; by default the column `value`. With `value_format`,
-                of any type, or the names of several columns, which then form a struct.
-            headers: name of a column `list<struct<key: string, value: binary>>`; by default the column `headers`.
-            partition: name of a column of integers; for a null, the key chooses the partition.
-            timestamp: name of a column of timestamps, or of integers in milliseconds; a null is the current time.
+            key: name of the column of keys, which has any binary or string type, or is a dictionary of such a type. By
+                default the column `key`, if it exists.
+            value: name of the column of values, which has one of these types; by default the column `value`. With
+                `value_format`, the column may have any type, or `value` may be the names of several columns, which form
+                a struct.
+            headers: name of the column of headers, `list<struct<key: string, value: binary>>`; by default the column
+                `headers`.
+            partition: name of the column of partition numbers; if a number is null, the partitioner chooses the
+                partition by the key.
+            timestamp: name of the column of timestamps, or of integers in milliseconds; null stands for the current
+                time.
             value_format: format of values that are not bytes; a null value is a tombstone in any format.
                 `json`: each value as one JSON text, a struct as an object with all its members, null or not. Bytes
                 become hexadecimal text, decimals numbers with all their digits, dates and times ISO 8601 (in UTC, with
                 a time zone), NaN and infinities null, keys of maps text.
-                `ipc`: each value as a separate Arrow IPC stream for `pyarrow.ipc.open_stream`: a struct as a row of
-                columns, any other value as the only column of a row. Dictionary and run-end encoded values are decoded.
-                The schema takes a few hundred bytes of each value.
-                `Avro(…)`, or the name of one of Kafka's own types, `"long"`: as `encode_values` writes them. Schemas
-                are requested from a registry before the first row is written.
+                `ipc`: each value as a separate Arrow IPC stream for `pyarrow.ipc.open_stream`: a struct becomes a row
+                with one column per field, any other value a row with a single column. Dictionary and run-end encoded
+                values are decoded. Each value contains its schema, which takes a few hundred bytes. `Avro(…)`, or the
+                name of one of Kafka's own types, `"long"`: as `encode_values` writes them. Schemas are requested from a
+                registry before the first row is written.
             key_format: format of keys: `Avro(…)`, or the name of one of Kafka's own types.
 
         Returns:
@@ -129,18 +134,18 @@ class Producer(Blocking, ProducerBase):
 
         Raises:
             TypeError: `data` is not Arrow data.
-            ConfigurationError: a column is missing or has a type that cannot be sent; nothing is sent. Or a value
-                cannot be written in the format, such as a date after the year 262142; the message names its row.
-            BadValueError: a row does not fit its schema; the error has the row, the field and the reason. Rows before
-                those of its batch may be sent.
-            RegistryError: the registry cannot be reached for a schema, or rejects it. Nothing is sent.
-            MessageTooLargeError: a row is larger than `max.request.size`; the message names it. Nothing of its batch is
-                sent; with `value_format`, which encodes values while rows are sent, the message has the number of rows
-                that were sent.
+            ConfigurationError: a column is missing or has a type that cannot be sent; nothing is sent. Or the format
+                cannot represent a value, such as a date after the year 262142; the message has the row number.
+            BadValueError: a row does not fit the schema. The error has the row, the field and the reason. Rows of
+                earlier batches may have been sent.
+            RegistryError: a schema cannot be fetched from the registry or registered there. Nothing is sent.
+            MessageTooLargeError: a row is larger than `max.request.size`; the message has the row number. No row of its
+                record batch is sent. With `value_format`, values are encoded while earlier rows are sent, and the
+                message has the number of rows that were sent.
 
-        Row numbers in messages count over the whole call. An error after the first rows were queued has `delivery`,
-        their pending result. Exceptions of a `pyarrow.RecordBatchReader`, such as `Consumer.reader()`, are raised
-        unchanged.
+        Row numbers in messages count all rows of the call. If an error occurs after rows were queued, its `delivery` is
+        the pending result of these rows. Exceptions of a `pyarrow.RecordBatchReader`, such as `Consumer.reader()`, are
+        raised unchanged.
         """
         return run_sync(
             self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format)
@@ -155,32 +160,35 @@ class Producer(Blocking, ProducerBase):
 
         Raises:
             KafkaTimeoutError: not all acknowledgements arrived in time; the records are still being sent.
-            KafkaError: records were not delivered, and the application has not read their deliveries: the first error,
-                with the numbers of records. Each failure is raised once. Failures in a transaction are raised by its
-                commit.
+            KafkaError: records were not delivered, and the application has not read their deliveries. The first error
+                is raised, with the number of failed records. Each failure is raised only once. Failures in a
+                transaction are raised when the transaction is committed.
         """
         run_sync(self._flush(timeout, errors))
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
-        """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
+        """The id under which brokers store this client's metrics (KIP-714).
+
+        Use it to find the client in the logs and metrics of the brokers.
 
         Args:
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
             IllegalStateError: `enable.metrics.push` is off.
-            UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
+            UnsupportedVersionError: the brokers accept no metrics, because they are older than Kafka 3.7 or have no
+                telemetry plugin.
             KafkaTimeoutError: no broker responded in time.
         """
         return run_sync(self._client_instance_id(timeout))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic, in order."""
+        """The partitions of a topic, sorted by number."""
         return run_sync(self._partitions_for(topic))
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
-        """Runs a `with` block as a transaction: commits at its end, aborts if it raises.
+        """Runs a `with` block as a transaction, which is committed at the end or aborted if the block raises.
 
             with producer.transaction():
                 producer.send("counts", value)
@@ -191,10 +199,10 @@ class Producer(Blocking, ProducerBase):
         aborted and the error raised; the next transaction may succeed.
 
         Raises:
-            KafkaTimeoutError: the commit did not finish within `max.block.ms`. Its outcome is unknown and nothing is
-                aborted; call `commit_transaction` again to get it.
+            KafkaTimeoutError: the commit did not finish within `max.block.ms`. The outcome is unknown, and the
+                transaction is not aborted. Call `commit_transaction` again to wait for the outcome.
             ProducerFencedError: another producer with the same `transactional.id` took over.
-            KafkaError: the reason why nothing was committed.
+            KafkaError: nothing was committed, for the reason in the error.
         """
         self.begin_transaction()
         try:
@@ -212,14 +220,14 @@ class Producer(Blocking, ProducerBase):
     def init_transactions(self, timeout: Seconds | None = None) -> None:
         """Takes over the `transactional.id`: fences its earlier producers and aborts their open transactions.
 
-        Optional: otherwise the first `begin_transaction` does it, and waits until it is done.
+        This call is optional: the first `begin_transaction` does the same if necessary, and waits until it is done.
 
         Args:
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
-            IllegalStateError: `transactional.id` is not set, or this was already done.
-            KafkaTimeoutError: no coordinator responded in time; you may call it again.
+            IllegalStateError: `transactional.id` is not set, or the producer has already initialized its transactions.
+            KafkaTimeoutError: no coordinator responded in time. You may call this method again.
             InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
         """
         run_sync(self._init_transactions(timeout))
@@ -241,8 +249,8 @@ class Producer(Blocking, ProducerBase):
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
-            KafkaTimeoutError: the commit did not finish in time. It continues, and until its outcome is known only this
-                call is allowed: it waits for the same outcome.
+            KafkaTimeoutError: the commit did not finish in time. It continues in the background. Until its outcome is
+                known, only `commit_transaction` may be called, which waits for this outcome.
             ProducerFencedError: another producer with the same `transactional.id` took over. Nothing was committed.
             KafkaError: with `abortable`, a record or an offset could not be sent; call `abort_transaction`. With
                 `fatal`, the producer cannot be used any more.
@@ -259,7 +267,8 @@ class Producer(Blocking, ProducerBase):
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
-            KafkaTimeoutError: the abort did not finish in time. It continues; call it again.
+            KafkaTimeoutError: the abort did not finish in time. It continues in the background; call this method again
+                to wait for it.
             KafkaError: with `fatal`, the producer cannot be used any more; the coordinator aborts the open transaction.
             IllegalStateError: no transaction is open, or a commit is not finished.
         """
@@ -268,23 +277,24 @@ class Producer(Blocking, ProducerBase):
     def send_offsets_to_transaction(
         self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
     ) -> None:
-        """Adds offsets of a group to the transaction: they are committed with it or not at all.
+        """Adds offsets of a group to the transaction. The offsets are committed with the transaction, or not at all.
 
         The consumer must not commit automatically: `enable.auto.commit=false`.
 
         Args:
             offsets: as in `Consumer.commit`: a batch, a record, or offsets by partition, each the next one to read. The
-                offsets of a batch lie past transaction markers and aborted records that were fetched with its rows;
-                later ones are covered by the next batch, or by the consumer's `position`.
-            group_metadata: `Consumer.group_metadata()` after the poll that returned the rows: the coordinator rejects
-                offsets of a member that has lost its partitions since (KIP-447).
+                offsets of a batch lie past the transaction markers and aborted records that were fetched with its rows.
+                Those that were fetched later are covered by the next batch, or by the consumer's `position`.
+            group_metadata: result of `Consumer.group_metadata()`, called after the poll that returned the rows. The
+                coordinator uses it to reject offsets of a member that has since lost its partitions (KIP-447).
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
             IllegalGenerationError: the group has rebalanced. As for all errors with `abortable`, abort the transaction.
             UnknownMemberIdError: the consumer is no longer a member.
             FencedInstanceIdError: another consumer has the same `group.instance.id`.
-            KafkaTimeoutError: the request did not finish in time; it continues, and the commit waits for it.
+            KafkaTimeoutError: the request did not finish in time. It continues in the background, and the commit waits
+                for it.
             IllegalStateError: no transaction is open.
         """
         run_sync(self._send_offsets_to_transaction(offsets, group_metadata, timeout))

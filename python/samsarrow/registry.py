@@ -1,4 +1,4 @@
-"""Schema registries: schemas by id, by GUID and by subject."""
+"""Client of schema registries, with schemas by id, by GUID and by subject."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class SchemaReference:
     """A schema that another schema uses.
 
     Attributes:
-        name: the name under which it is used: a full name in Avro, a path in Protobuf, an address in JSON Schema.
-        subject: its subject in the registry.
-        version: its version in that subject.
+        name: the name by which the other schema refers to it: a full name in Avro, a path in Protobuf, a URI in JSON
+        Schema.
+        subject: subject of the referenced schema.
+        version: version of the referenced schema in that subject.
     """
 
     name: str
@@ -44,15 +45,15 @@ class RegisteredSchema:
     Attributes:
         schema: the text of the schema.
         schema_type: `AVRO`, `JSON` or `PROTOBUF`.
-        id: its id in this registry; None if the response has none, as for a GUID.
-        guid: its id in every registry; None if the registry does not support GUIDs.
-        subject: the subject of the requested version; None for an id or a GUID.
-        version: the requested version; None for an id or a GUID.
-        references: the schemas that it uses directly.
-        needed: the texts of all schemas that it needs, in dependency order.
-        links: the references between schemas: the index in `needed` of the referring schema, the name of the reference,
-            and the index of the referenced schema. The index `len(needed)` stands for this schema.
-        has_rules: whether it has rules (a data contract), which samsarrow does not run.
+        id: id of the schema in this registry; None if the response has no id, as in lookups by GUID.
+        guid: id of the schema in every registry; None if the registry does not support GUIDs.
+        subject: subject of the requested version; None in lookups by id or GUID.
+        version: the requested version; None in lookups by id or GUID.
+        references: the schemas that this schema refers to directly.
+        needed: texts of all schemas that this schema needs, in dependency order.
+        links: references between schemas. Each has the index in `needed` of the referring schema, the name of the
+            reference, and the index of the referenced schema. The index `len(needed)` stands for this schema.
+        has_rules: whether the schema has rules (a data contract), which samsarrow does not execute.
     """
 
     schema: str
@@ -70,14 +71,13 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A client of a schema registry with Confluent's API.
 
-    Schemas by id or GUID are cached without expiry; concurrent lookups share one request. Safe to use from several
-    threads.
-    The client connects on the first call.
+    Schemas by id or GUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
+    several threads. The client connects on the first call.
 
     Args:
-        url: the registry's URL, or several: if one fails, the client tries the next.
-        auth: name and password, or a token.
-        context: context of all subjects and ids.
+        url: URL of the registry, or several URLs: if a request to one fails, the client tries the next.
+        auth: a tuple of name and password, or a token.
+        context: registry context of all subjects and ids.
         **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
             Dotted names work in `**{…}`.
 
@@ -100,7 +100,7 @@ class SchemaRegistry:
     def schema(
         self,
         *,
-        id: int | None = None,  # noqa: A002 - as in every registry
+        id: int | None = None,  # noqa: A002 - the name in the registry's API
         guid: UUID | str | None = None,
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
@@ -108,13 +108,14 @@ class SchemaRegistry:
         """Returns a schema, with all schemas that it needs.
 
         Args:
-            id: its id in this registry.
-            guid: its id in every registry, instead of `id`.
-            subject: its subject, instead of `id`.
-            version: its version in `subject`.
+            id: id of the schema in this registry.
+            guid: id of the schema in every registry, to pass instead of `id`.
+            subject: subject of the schema, to pass instead of `id`.
+            version: version of the schema in `subject`.
 
         Raises:
-            SchemaNotFoundError: the schema does not exist. Replicas may lag: an id is requested three times in 2 s.
+            SchemaNotFoundError: the schema does not exist. An id is requested three times in 2 s, because replicas of
+                the registry may lag.
             RegistryError: the registry cannot be reached, or rejects the request.
         """
         return _schema(self._open, id, guid, subject, version).wait()
@@ -129,7 +130,7 @@ class SchemaRegistry:
         return self._open.versions(subject).wait()
 
     def subjects(self) -> list[str]:
-        """Returns the subjects, without the context's name.
+        """Returns the names of the subjects, without the context.
 
         Raises:
             RegistryError: the registry cannot be reached, or rejects the request.
@@ -149,17 +150,18 @@ class SchemaRegistry:
 
         Args:
             subject: `orders-value` for the values of topic `orders`.
-            schema: its text, or the parsed text.
+            schema: text of the schema, or its parsed JSON.
             schema_type: `AVRO`, `JSON` or `PROTOBUF`.
-            references: the schemas that it uses.
+            references: the schemas that the schema refers to.
             normalize: whether the registry normalizes the text first.
 
         Returns:
-            Its id.
+            The id of the schema.
 
         Raises:
-            SchemaIncompatibleError: it is incompatible with earlier versions; has the registry's reasons.
-            RegistryError: it is not a valid schema, or the registry cannot be reached.
+            SchemaIncompatibleError: the schema is incompatible with earlier versions. The error has the registry's
+                reasons.
+            RegistryError: the schema is invalid, or the registry cannot be reached.
         """
         return self._open.register(subject, _new(schema, schema_type, references), normalize).wait()
 
@@ -182,11 +184,11 @@ class SchemaRegistry:
             normalize: as for `register`.
 
         Returns:
-            Its id.
+            The id of the schema.
 
         Raises:
             SchemaNotFoundError: the subject has no such schema.
-            RegistryError: it is not a valid schema, or the registry cannot be reached.
+            RegistryError: the schema is invalid, or the registry cannot be reached.
         """
         return self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait()
 
@@ -207,8 +209,9 @@ class SchemaRegistry:
             references: as for `register`.
 
         Raises:
-            SchemaIncompatibleError: it is incompatible with earlier versions; has the registry's reasons.
-            RegistryError: it is not a valid schema, or the registry cannot be reached.
+            SchemaIncompatibleError: the schema is incompatible with earlier versions. The error has the registry's
+                reasons.
+            RegistryError: the schema is invalid, or the registry cannot be reached.
         """
         return _check(self._open, subject, _new(schema, schema_type, references)).wait()
 
@@ -216,7 +219,8 @@ class SchemaRegistry:
         """Returns the compatibility level for new schemas, such as `BACKWARD`.
 
         Args:
-            subject: the subject; by default the level for subjects without their own.
+            subject: the subject. By default, the level that applies to subjects without a level of their own is
+                returned.
 
         Raises:
             RegistryError: the registry cannot be reached, or rejects the request.
@@ -241,7 +245,7 @@ class SchemaRegistry:
         return _shown(self, self._arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled for workers that decode values; the pickle contains the password.
+        # The client is pickled for workers that decode values. The pickle contains the password.
         return _create, (type(self), *self._arguments)
 
 

@@ -1,4 +1,4 @@
-"""Outcomes of calls on several resources: reads return a mapping, failed writes raise one exception."""
+"""Outcomes of calls on several resources: results of reads, and the exception of writes that failed in part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ V_co = TypeVar("V_co", covariant=True)
 class Results(Mapping[K, V_co]):
     """The results for several resources, as a mapping. Looking up a resource that failed raises its error.
 
-    `errors` has the failures and `found` the rest: neither raises. Iteration and `len` include both.
+    `errors` has the errors of failed resources, and `found` the results of the others; neither raises. Iteration and
+    `len` include failed resources.
     """
 
     def __init__(
@@ -59,15 +60,15 @@ class Results(Mapping[K, V_co]):
         return f"Results({dict(self.found)!r}{failed})"
 
     def table(self) -> Any:
-        """Returns the values as a `pyarrow.Table`, one row each; failures are omitted.
+        """Returns the results as a `pyarrow.Table` with one row per resource. Failed resources are omitted.
 
-        A value with several parts, such as the settings of a resource, becomes one row per part. Enums and ids become
-        strings, nested values structs.
+        A result with several items, such as the settings of a resource, becomes one row per item. Enums and ids become
+        strings, nested objects become structs.
         """
         import pyarrow as pa
 
         columns = dict(_columns("key", self._key))
-        # A tuple or dict of values becomes one row per value.
+        # A tuple or dict becomes one row per item.
         many = typing.get_origin(self._value) in (tuple, dict)
         value = typing.get_args(self._value)[-1] if many else self._value
         for name, kind in _columns("value", value):
@@ -82,13 +83,14 @@ class Results(Mapping[K, V_co]):
 
 
 class PartialFailureError(KafkaError, Generic[K, V]):
-    """Some or all of several writes failed; the others are done.
+    """Some or all of several writes failed. The other writes took effect.
 
-    If all failures are of one class, the exception is of that class too: `except TopicAlreadyExistsError` works.
+    If all failures have the same class, the exception is also an instance of that class, so that `except
+    TopicAlreadyExistsError` works.
 
     Attributes:
         failures: the error of each failed write.
-        succeeded: the result of each successful write, None if it has no result.
+        succeeded: the result of each successful write; None if the write returns no result.
     """
 
     name = "PARTIAL_FAILURE"
@@ -108,7 +110,7 @@ Row = tuple[Any, Any, KafkaError | None]
 
 
 def reads(key: Callable[[Any], Any], value: Callable[[Any], Any], kinds: tuple[type, Any]) -> Callable[..., Any]:
-    """Returns a function that converts rows of the Rust client (key, value, error) to `Results`."""
+    """Returns a function that converts rows (key, value, error) from the Rust client to `Results`."""
 
     def results(rows: list[Row]) -> Results[Any, Any]:
         found, errors, order = {}, {}, []
@@ -125,7 +127,7 @@ def reads(key: Callable[[Any], Any], value: Callable[[Any], Any], kinds: tuple[t
 
 
 def writes(key: Callable[[Any], Any], value: Callable[[Any, Any], Any] = lambda key, row: None) -> Callable[..., Any]:
-    """Returns a function that converts rows to a dict, or raises `PartialFailureError` if any of them failed."""
+    """Returns a function that converts rows to a dict. It raises `PartialFailureError` if any row has an error."""
 
     def outcome(rows: list[Row]) -> dict[Any, Any]:
         succeeded, failures = {}, {}
@@ -143,7 +145,7 @@ def writes(key: Callable[[Any], Any], value: Callable[[Any, Any], Any] = lambda 
 
 
 def failure(failures: Mapping[K, KafkaError], succeeded: Mapping[K, V]) -> PartialFailureError[K, V]:
-    """Returns the exception of several failures; its text is that of the first, followed by up to nine others."""
+    """Returns the exception for several failures. Its text has the first failure, followed by up to nine others."""
     first, *rest = failures.values()
     others = [str(error) for error in rest[:9]]
     more = f" (and {len(rest)} more: {'; '.join(others)}{'; …' if len(rest) > 9 else ''})" if rest else ""
@@ -162,7 +164,7 @@ _SUBCLASSES: dict[type[KafkaError], type[PartialFailureError[Any, Any]]] = {}
 
 
 def _subclass(kind: type[KafkaError]) -> type[PartialFailureError[Any, Any]]:
-    """Returns the class derived from both `PartialFailureError` and `kind`."""
+    """Returns the class that is derived from both `PartialFailureError` and `kind`; creates it on first use."""
     if issubclass(PartialFailureError, kind):
         return PartialFailureError
     if kind not in _SUBCLASSES:
@@ -195,7 +197,7 @@ def _columns(name: str, kind: Any) -> list[tuple[str, Any]]:
 
 
 def _without_none(kind: Any) -> Any:
-    """Returns the type without None; `object` for a union of several others."""
+    """Returns the type of an optional type, without None; `object` for a union of several other types."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         others = [member for member in typing.get_args(kind) if member is not type(None)]
         return others[0] if len(others) == 1 else object

@@ -1,4 +1,4 @@
-"""Log segments: a broker's files of a partition, read without a broker."""
+"""Reading of log segments, the files in which brokers store partitions, without a broker."""
 
 from __future__ import annotations
 
@@ -34,35 +34,36 @@ def read_segment(
     """Reads a broker's `.log` file into Arrow batches, one after another, with bounded memory.
 
     Returns records in file order, including those of aborted and unfinished transactions: the outcome of a transaction
-    is often only in a later segment. With `include_control` the markers are returned, too.
+    is often only in a later segment. With `include_control`, transaction markers are returned, too.
 
-    A running broker may be writing to the file; records it appends after the call are not read. Zeros at the end are
-    preallocated space and end the reader like the end of the file.
+    A running broker may be writing to the file; records that it appends after this call are not read. Zeros at the end
+    are preallocated space, and are treated like the end of the file.
 
     Args:
-        path: path of the file. Topic and partition are taken from the name of its folder if a broker named it
-            (`flights-3/00000000000000000000.log`), and are null otherwise.
-        layout: `binary` copies keys and values; `view` points into the file's mapped memory, or into decompressed data.
-        include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
+        path: path of the file. Topic and partition are derived from the name of the folder if it has the form that
+            brokers use (`flights-3/00000000000000000000.log`); otherwise they are null.
+        layout: `binary` copies keys and values; with `view` they point into the mapped memory of the file, or into
+            decompressed data.
+        include_headers: whether to add the column `headers`, `list<struct<key: string, value: binary>>`.
         include_control: whether to return the records of control batches too.
-        check_crcs: whether the CRC of each batch is checked.
+        check_crcs: whether to check the CRC of each batch.
         from_offset: first offset to read.
         until_offset: first offset not to read.
         batch_rows: maximum number of rows of a batch.
         batch_bytes: approximate maximum bytes of records in a batch; only a single Kafka batch can be larger.
-        mmap: maps the file into memory. If the file is truncated while it is read (a broker truncates a follower's
-            newest segment, and a preallocated one when it is full), SIGBUS ends the process. With False the file is
-            copied in parts, and truncation is an error instead.
-        corrupt_tail: `raise` raises at the first corrupt batch, after all rows before it; `stop` ends the reader there,
-            as at the end of the file.
+        mmap: whether to map the file into memory. If a mapped file is truncated while it is read, SIGBUS ends the
+            process. Brokers truncate the newest segment of a follower, and a preallocated segment when it is full.
+            Without mapping, the file is read in parts, and truncation raises an error.
+        corrupt_tail: `raise` raises an error at the first corrupt batch, after all rows before it have been returned;
+            `stop` ends the reader there, as at the end of the file.
 
     Returns:
         A reader of batches with the columns `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and
         `timestamp_type` as from `Consumer.poll`.
 
     Raises:
-        CorruptRecordError: from the reader: a batch is corrupt, or the file ends within one; the message has the
-            position in the file, the offset and the cause.
+        CorruptRecordError: raised by the reader if a batch is corrupt, or if the file ends within a batch. The message
+            has the position in the file, the offset and the cause.
         OSError: the file does not exist, or cannot be read.
         ConfigurationError: an argument is invalid.
     """
@@ -75,7 +76,7 @@ def read_segment(
     name = os.fsdecode(path)
     core = _core.SegmentReader(
         _source(name, mmap),
-        # Name for messages: file names need not be valid text.
+        # Name of the file for messages. It is converted to text, because file names need not be valid text.
         os.fsencode(name).decode(errors="replace"),
         _topic_partition(name),
         layout,
@@ -100,10 +101,10 @@ def _batches(core: _core.SegmentReader, *, stop: bool) -> Iterator[pa.RecordBatc
 
 
 def _source(name: str, mmap: bool) -> Any:
-    """Returns the source for the Rust reader: the path, or the mapped file as an Arrow column of bytes."""
+    """Returns the source that the Rust reader reads: the path, or the mapped file as an Arrow column of bytes."""
     if os.path.isdir(name):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    # An empty file cannot be mapped. `stat` raises if the file does not exist.
+    # An empty file cannot be mapped, so its path is returned. `stat` raises if the file does not exist.
     if os.stat(name).st_size == 0 or not mmap:
         return name
     with pa.memory_map(os.fsencode(name), "r") as file:
@@ -112,9 +113,9 @@ def _source(name: str, mmap: bool) -> Any:
 
 
 def _topic_partition(name: str) -> tuple[str, int] | None:
-    """Returns topic and partition from the name of the file's folder; None if a broker did not name it."""
+    """Returns topic and partition from the name of the file's folder; None if the name has another form."""
     match = _FOLDER.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(name))))
     if match is None or int(match["partition"]) >= 1 << 31:
         return None
-    # Names of Kafka are ASCII, but other folders need not have names that are valid text.
+    # Names of topics are ASCII, but names of other folders need not be valid text.
     return os.fsencode(match["topic"]).decode(errors="replace"), int(match["partition"])

@@ -1,5 +1,4 @@
-"""Parsing of resources on the command line: topic:orders, broker:0, broker for all brokers, group:g,
-client-metrics:m."""
+"""Parsing of resources on the command line: topic:orders, broker:0, broker (for all), group:g, client-metrics:m."""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ def profile_names() -> list[str]:
 
 
 def profile(name: str | None) -> dict[str, str]:
-    """Returns the options of a profile, by default the profile in `SAMSARROW_PROFILE` or in the file's
-    `default_profile`.
+    """Returns the options of a profile, by default of `SAMSARROW_PROFILE` or of the `default_profile` in the file.
 
     Runs the commands in the profile that print secrets, even if another source overrides the option.
 
@@ -188,8 +187,7 @@ def _run(command: str | list[str], where: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Returns options from variables such as `SAMSARROW_BOOTSTRAP_SERVERS`. Variables that name no option are
-    ignored."""
+    """Returns options from variables such as `SAMSARROW_BOOTSTRAP_SERVERS`; ignores variables that name no option."""
     found = {}
     for name, value in os.environ.items():
         if name.startswith(PREFIX) and value:

@@ -1,4 +1,4 @@
-"""Client metrics: typed, by Java's names, for Prometheus and for OpenTelemetry; and a client's rare events.
+"""Metrics of clients for Prometheus, for OpenTelemetry and under the names of Java's client; and events of clients.
 
     metrics.prometheus(consumer, registry=prometheus_client.REGISTRY)
     metrics.opentelemetry(consumer, opentelemetry.metrics.get_meter_provider())

@@ -26,7 +26,7 @@ class NodeMetrics:
         responses: responses received.
         bytes_sent: bytes of requests.
         bytes_received: bytes of responses.
-        latency: time from a request to the first bytes of its response.
+        latency: time from sending a request to the first bytes of its response.
     """
 
     connections: int
@@ -39,20 +39,20 @@ class NodeMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientMetrics:
-    """Metrics of every client, since it was created.
+    """Metrics that all clients have, since the client was created.
 
     Attributes:
         connections: open connections.
         connections_created: connections created.
-        connections_closed: connections closed, by either side.
+        connections_closed: connections that the client or the broker closed.
         failed_authentications: logins and TLS handshakes that failed.
         requests: requests sent.
         responses: responses received.
         bytes_sent: bytes of requests.
         bytes_received: bytes of responses.
-        throttled: seconds that brokers throttled the client, because of quotas.
-        nodes: the same metrics by broker.
-        apis: time from a request to the first bytes of its response, by kind of request (`"Fetch"`).
+        throttled: total seconds for which brokers throttled the client because of quotas.
+        nodes: metrics of connections and requests, by broker.
+        apis: time from sending a request to the first bytes of its response, by API such as `"Fetch"`.
     """
 
     connections: int
@@ -71,11 +71,11 @@ class ClientMetrics:
     _samples: tuple[Sample, ...] = field(repr=False, compare=False)
 
     def java(self) -> dict[str, dict[str, float]]:
-        """Returns the metrics as Java's client shows them over JMX: values by name, by the MBean's object name.
+        """Returns the metrics as Java's client exports them over JMX: by object name of the MBean, the values by name.
 
         `metrics.java()["kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c"]["records-lag-max"]`.
-        Metrics that Java's client does not have are omitted, and so are means and extremes without samples, which are
-        NaN there. Times are in milliseconds if Java has them so.
+        Metrics that Java's client does not have are omitted. So are means and extremes without samples, which are NaN
+        in Java. Units are the same as in Java, such as milliseconds for most times.
         """
         beans: dict[str, dict[str, float]] = {}
         specs = rows(self._client)
@@ -106,21 +106,22 @@ def _jmx(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerMetrics(ClientMetrics):
-    """Metrics of a producer since it was created, and its pending work.
+    """Metrics of a producer since it was created, and metrics of its queued records.
 
     Attributes:
-        queued_records: records without a result yet.
+        queued_records: records that are queued or in flight.
         queued_bytes: bytes of `buffer.memory` in use.
         records: acknowledged records.
-        bytes: bytes of their batches, compressed.
-        batches: their batches.
-        produce_requests: Produce requests with a response; with `acks=0`, requests that were written.
-        retries: batches that had to be resent.
+        bytes: bytes of acknowledged batches, compressed.
+        batches: acknowledged batches.
+        produce_requests: Produce requests with a response; with `acks=0`, Produce requests that were sent.
+        retries: batches that were sent again.
         failed_records: records that failed permanently.
         records_per_second: acknowledged records per second, in the last minute.
-        bytes_per_second: bytes of batches per second, over all topics, in the last minute.
-        request_latency: time from a Produce request to its response.
-        delivery_latency: time from the first record of a batch to its acknowledgement, counted once for each record.
+        bytes_per_second: bytes of acknowledged batches per second, in the last minute.
+        request_latency: time from sending a Produce request to its response.
+        delivery_latency: time from queueing the first record of a batch to the acknowledgement of the batch, counted
+            once for each record.
         topics: acknowledged records, by topic.
     """
 
@@ -151,17 +152,17 @@ class ConsumerMetrics(ClientMetrics):
         fetches: Fetch responses.
         queued_bytes: bytes of fetched records that no poll has returned yet.
         assigned_partitions: number of assigned partitions.
-        lag: by partition, the number of offsets between the consumer's position and the end in the last response (the
-            last stable offset with `isolation.level=read_committed`). Makes no request; partitions without a response
-            yet are missing.
-        lead: by partition, the number of offsets between the start of the log and the consumer's position.
-        end_to_end_latency: time from records' timestamps to their arrival.
-        fetch_latency: time from a Fetch to the first bytes of its response; includes the wait for records.
-        commit_latency: time from a commit to its response; its `count` is the number of commits.
+        lag: by partition, the number of offsets between the consumer's position and the end in the last Fetch response
+            (with `isolation.level=read_committed`, the last stable offset). Partitions without a response are missing.
+        lead: by partition, the number of offsets between the log start offset and the consumer's position.
+        end_to_end_latency: time from the timestamp of a record to its arrival at the consumer.
+        fetch_latency: time from sending a Fetch request to the first bytes of its response. It includes the time for
+            which the broker waits for records.
+        commit_latency: time from sending a commit to its response. The `count` is the number of commits.
         heartbeats: heartbeats with a response.
-        rebalances: rebalances in which the member took part.
-        failed_rebalances: memberships that ended involuntarily.
-        last_poll: seconds since the last `poll` began, None before the first.
+        rebalances: rebalances in which the consumer took part.
+        failed_rebalances: number of times that the consumer lost its membership.
+        last_poll: seconds since the last `poll` began; None before the first `poll`.
         topics: rows returned by polls, by topic.
     """
 
@@ -193,7 +194,7 @@ _NONE = Latency(0.0, 0.0, 0.0, 0.0, 0, 0.0)
 
 
 class _Samples:
-    """Samples of a client, by name and label."""
+    """Reader of a client's metric samples, by name and label."""
 
     def __init__(self, core: _core.Metrics) -> None:
         self.client = core.client
@@ -206,7 +207,7 @@ class _Samples:
             self.values.setdefault((row.name, row.label), {})[label] = value
 
     def by_label(self, name: str, label: str) -> dict[Any, int]:
-        """Returns integers by the values of a label, such as topics or brokers."""
+        """Returns the values of a metric as integers, by the values of a label such as the topic or the broker."""
         return {key[0]: int(value) for key, value in self.values.get((name, label), {}).items()}
 
     def by_partition(self, name: str) -> dict[TopicPartition, int]:
@@ -226,7 +227,7 @@ class _Samples:
         return Latency(*value[()]) if value else _NONE
 
     def common(self) -> dict[str, Any]:
-        """Returns the fields that all clients have."""
+        """Returns the values of the fields of `ClientMetrics`."""
         names = {
             "connections": "node-connection-count",
             "requests": "request-total",
@@ -259,7 +260,7 @@ class _Samples:
 
 
 def to_uuid(raw: bytes) -> UUID:
-    """Returns an id from its bytes."""
+    """Returns a UUID from its bytes."""
     return UUID(bytes=raw)
 
 

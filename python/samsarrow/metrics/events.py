@@ -11,10 +11,10 @@ from samsarrow.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection to a broker was made. Bootstrap servers are brokers -1, -2, and so on.
+    """A connection to a broker was established. Bootstrap servers are brokers -1, -2, and so on.
 
     Attributes:
-        node: the broker.
+        node: id of the broker.
         address: host and port.
     """
 
@@ -24,10 +24,10 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """A connection to a broker ended.
+    """A connection to a broker was closed or lost.
 
     Attributes:
-        node: the broker.
+        node: id of the broker.
         address: host and port.
         reason: the reason, as text.
     """
@@ -42,9 +42,9 @@ class AuthenticationFailed:
     """The broker or the client rejected a login or a TLS handshake.
 
     Attributes:
-        node: the broker.
+        node: id of the broker.
         address: host and port.
-        reason: the reason, as text without secrets.
+        reason: the reason for the rejection, as text without secrets.
     """
 
     node: int
@@ -57,9 +57,9 @@ class Throttled:
     """A broker throttled the client because of a quota (KIP-219).
 
     Attributes:
-        node: the broker.
+        node: id of the broker.
         address: host and port.
-        seconds: duration.
+        seconds: duration of the throttling in seconds.
     """
 
     node: int
@@ -72,7 +72,7 @@ class Rebalanced:
     """Partitions were assigned or revoked.
 
     Attributes:
-        change: `assigned`, `revoked`, or `lost` if other members may already own them.
+        change: `assigned`, `revoked`, or `lost` if other members may already own the partitions.
         partitions: the partitions.
     """
 
@@ -81,17 +81,17 @@ class Rebalanced:
 
     @classmethod
     def of(cls, change: str, partitions: Iterable[tuple[str, int]]) -> Rebalanced:
-        """Creates an event from (topic, partition) pairs."""
+        """Creates an event, with partitions from (topic, partition) pairs."""
         return cls(change, tuple(TopicPartition(*tp) for tp in partitions))
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """The next offset is not in the log: reading continues as `auto.offset.reset` says, or where the logs diverged.
+    """The next offset to read is not in the log. Reading follows `auto.offset.reset`, or continues where logs diverged.
 
     Attributes:
         partition: the partition.
-        offset: the missing offset.
+        offset: offset that is not in the log.
         reason: the reason, as text.
     """
 
@@ -101,16 +101,16 @@ class OffsetReset:
 
     @classmethod
     def of(cls, topic: str, partition: int, offset: int, reason: str) -> OffsetReset:
-        """Creates an event from the values of its fields."""
+        """Creates an event, with the partition from a topic and a number."""
         return cls(TopicPartition(topic, partition), offset, reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A member lost its membership, or another producer has taken over.
+    """A consumer lost its membership, or another producer has taken over the transactional id.
 
     Attributes:
-        reason: the broker's error.
+        reason: error that the broker returned.
     """
 
     reason: str
@@ -121,4 +121,5 @@ Event: TypeAlias = Connected | Disconnected | AuthenticationFailed | Throttled |
 
 OnEvent: TypeAlias = Callable[[Event], object]
 """`on_event=` of every client: called for each event on a dedicated thread, one after another for all clients of the
-process. While 10,000 events are pending, further ones are dropped. Its exceptions go to `sys.unraisablehook`."""
+process. While 10,000 events are pending, further events are dropped. Exceptions of the function go to
+`sys.unraisablehook`."""

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from prometheus_client.registry import CollectorRegistry
 
-# Seconds for which a snapshot is reused, so that instruments that are read together see one state of the client.
+# Seconds for which a snapshot is reused, so that instruments that are read together use the same snapshot.
 _FRESH = 0.1
 
 
 class Client(Protocol):
-    """A client: `Producer`, `Consumer`, `Admin`, or the async class of one of them."""
+    """A client: a `Producer`, `Consumer` or `Admin`, or an object of the corresponding async class."""
 
     @property
     def _open(self) -> Any: ...
@@ -37,22 +37,23 @@ def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
 
 
 def exposition(*clients: Client) -> str:
-    """Returns the metrics of clients in Prometheus' text format, version 0.0.4; needs no other package.
+    """Returns the metrics of clients in Prometheus' text format, version 0.0.4. Needs no other package.
 
     Args:
-        clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
+        clients: producers, consumers and admin clients of this process; clients of one kind are distinguished by their
+            `client.id`.
     """
     return _core.exposition(_cores(clients))
 
 
 class _Collector:
-    """Collector for `prometheus_client`, which reads it at each scrape."""
+    """Collector for `prometheus_client`, which reads the clients at each scrape."""
 
     def __init__(self, cores: list[_core.Metrics]) -> None:
         self._cores = cores
 
     def describe(self) -> Iterator[Any]:
-        """Returns nothing, so that registration reads no values: they are read at scrapes only."""
+        """Returns no metrics, so that registering the collector does not read the clients."""
         return iter(())
 
     def collect(self) -> Iterator[Any]:
@@ -91,18 +92,19 @@ class _Collector:
 
 
 def prometheus(*clients: Client, registry: CollectorRegistry | None = None) -> Any:
-    """Creates a `prometheus_client` collector that reads clients at each scrape, and costs nothing in between.
+    """Creates a `prometheus_client` collector, which reads the metrics of clients at each scrape.
 
     Args:
-        clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
-        registry: registry for the collector, such as `prometheus_client.REGISTRY`; by default the caller registers it.
-            Unregister it there when its clients are closed.
+        clients: producers, consumers and admin clients of this process; clients of one kind are distinguished by their
+            `client.id`.
+        registry: registry in which to register the collector, such as `prometheus_client.REGISTRY`; by default the
+            caller registers the collector. Unregister the collector when its clients are closed.
 
     Returns:
         The collector.
 
     Raises:
-        ModuleNotFoundError: `prometheus_client` is not installed, and a registry is given.
+        ModuleNotFoundError: a registry is passed, and `prometheus_client` is not installed.
     """
     collector = _Collector(_cores(clients))
     if registry is not None:
@@ -119,7 +121,7 @@ _ATTRIBUTES = {
 
 
 class _Snapshot:
-    """The samples of a client, read once for instruments that are observed together."""
+    """Snapshot of a client's samples, shared by the instruments that are observed together."""
 
     def __init__(self, core: _core.Metrics) -> None:
         self.client = core.client
@@ -145,12 +147,12 @@ def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None)
 
     Counters and gauges have the names in docs/metrics.md. A summary becomes two counters, `<name>.count` and
     `<name>.sum`, because OpenTelemetry has no observable histogram. The semantic conventions for messaging, whose names
-    begin with `messaging.`, are in development; docs/metrics.md has their version, which is also the instruments'
-    schema URL.
+    begin with `messaging.`, are in development. docs/metrics.md states the version in use, which is also in the schema
+    URL of the instruments.
 
     Args:
         clients: producers, consumers and admin clients of this process.
-        meter_provider: by default the global one.
+        meter_provider: provider of the meter, by default the global provider.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
@@ -185,7 +187,7 @@ def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None)
 def _reading(
     snapshots: list[_Snapshot], number: int, row: MetricSpec, index: int | None
 ) -> Callable[[CallbackOptions], list[Observation]]:
-    """Returns a callback that observes a metric; for a summary, its value at `index`."""
+    """Returns a callback that observes a metric, or the item at `index` of a summary."""
     from opentelemetry.metrics import Observation
 
     operation = {"messaging.client.sent.messages": "send", "messaging.client.consumed.messages": "poll"}

@@ -1,4 +1,4 @@
-"""Offset stores in Kafka, ZooKeeper, a file or a database, and moving offsets between them."""
+"""Stores of offsets in Kafka, ZooKeeper, a file or a database, and functions that move offsets between stores."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads `next_offsets`, which needs Arrow, on first use."""
+    """Loads `next_offsets` on first use, because it imports Arrow."""
     if name != "next_offsets":
         raise AttributeError(f"module 'samsarrow.offsets' has no attribute {name!r}")
     from samsarrow.offsets.rows import next_offsets

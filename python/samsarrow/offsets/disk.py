@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replaces a file atomically; on return the new file is on the disk, after a failure the old one remains.
+    """Replaces a file atomically. On return the new file is on the disk; after a failure the old file remains.
 
-    Only one process may write a file at a time, because all use the same temporary name. Devices, pipes and sockets are
-    written directly, and links are followed.
+    Only one process may write to a file at a time, because all processes use the same temporary file name. Devices,
+    pipes and sockets are written directly, and links are followed.
     """
     path = path.resolve()
     if not is_replaceable(path):
@@ -26,12 +26,15 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def is_replaceable(path: Path) -> bool:
-    """Returns whether `path` can be replaced: it is a file or does not exist, but no device, pipe or socket."""
+    """Returns whether `path` can be replaced: it is a regular file or does not exist."""
     return path.is_file() or not path.exists()
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes the entries of a folder to the disk. Windows cannot open folders, but NTFS logs their changes."""
+    """Flushes the entries of a folder to the disk.
+
+    Does nothing on Windows, where folders cannot be opened and NTFS logs their changes.
+    """
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Offsets in a file."""
+"""Store of offsets in a file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FORMAT = 1
 
 
 class FileOffsetStore:
-    """Offsets in a JSON file that is replaced atomically: a crash or a power failure leaves the old or the new file.
+    """Store of offsets in a JSON file, which is replaced atomically: a crash leaves the old or the new file.
 
-    Only one store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading
-    needs no lock. A store belongs to the process that created it: in the child of a fork it is read-only.
+    Only one store can write at a time. It holds a lock on `PATH.lock` until it is closed or its process ends. Reading
+    needs no lock. A store belongs to the process that created it, and is read-only in the child of a fork.
 
     Args:
-        path: path of the file; created by the first `store`. Its folder must exist.
-        read_only: takes no lock and rejects `store`.
+        path: path of the file, which the first `store` creates. Its folder must exist.
+        read_only: whether to take no lock and to reject `store`.
 
     Raises:
         StoreLockedError: another store has the lock.
@@ -39,10 +39,11 @@ class FileOffsetStore:
         _locking.add(self)
 
     def _take_lock(self) -> IO[str]:
-        import fcntl  # missing on Windows, where the rest of this package works
+        import fcntl  # not available on Windows, where the rest of this package works
 
         name = f"{self.path}.lock"
-        # Truncated only while the lock is held, and never removed: a second file of that name would be a second lock.
+        # The lock file is truncated only while the lock is held, and never removed, because a second file of that name
+        # would be a second lock.
         lock = open(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +63,7 @@ class FileOffsetStore:
             partitions: partitions to return; by default all stored ones.
 
         Raises:
-            OffsetStoreError: the file has other content.
+            OffsetStoreError: the content of the file is not that of an offset store.
         """
         return only(self._read(), partitions)
 
@@ -85,14 +86,14 @@ class FileOffsetStore:
             raise OffsetStoreError(text) from error
 
     def store(self, offsets: Offsets) -> None:
-        """Stores offsets; on return they are on the disk.
+        """Stores offsets. On return the offsets are on the disk.
 
         Args:
             offsets: offsets by partition; other partitions stay unchanged.
 
         Raises:
-            OffsetStoreError: the store is read-only, closed or belongs to the process that forked this one, or the file
-                has other content.
+            OffsetStoreError: the store is read-only or closed, belongs to the parent of this process, or the content of
+                the file is not that of an offset store.
         """
         new = normal(offsets)
         if self._process != os.getpid():
@@ -111,7 +112,7 @@ class FileOffsetStore:
         write_whole(self.path, text + "\n")
 
     def close(self) -> None:
-        """Releases the lock. May be called again. In the child of a fork the lock stays with the parent."""
+        """Releases the lock. May be called again. In the child of a fork, the parent keeps the lock."""
         if self._process != os.getpid():
             return
         with self._mutex:
@@ -121,7 +122,8 @@ class FileOffsetStore:
 
 
 def _close_inherited() -> None:
-    # A child inherits the open file and with it the lock, which would remain after the parent closed the store.
+    # Closes the file in the child of a fork. The child inherits the open file, which would keep the lock after the
+    # parent has closed the store.
     for store in list(_locking):
         if store._lock is not None:
             store._lock.close()

@@ -25,7 +25,7 @@ _Row = tuple[str, str, str, str, str | None, str]
 
 
 class FormatError(OffsetStoreError):
-    """Text in another format."""
+    """The text does not have the expected format."""
 
     name = "FORMAT"
 
@@ -35,10 +35,10 @@ def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form:
 
     Args:
         groups: offsets by group.
-        form: one of `FORMATS`: `json` and `csv` hold everything; `zookeeper` has no metadata and no leader epochs.
+        form: one of `FORMATS`: `json` and `csv` contain all fields; `zookeeper` has no metadata and no leader epochs.
 
     Raises:
-        FormatError: the format cannot hold the name of a group, or is unknown.
+        FormatError: the format is unknown, or cannot represent the name of a group.
     """
     rows = [(group, *tp, o) for group, offsets in sorted(groups.items()) for tp, o in sorted(offsets.items())]
     if form == "json":
@@ -68,12 +68,13 @@ def parse(text: str, form: str | None = None) -> Snapshot:
     """Parses offsets from text.
 
     Args:
-        text: output of `dump`, or the CSV of Kafka's kafka-consumer-groups (`topic,partition,offset`, or the same after
-            the group), which has no header; the name of an unknown group is empty.
-        form: format of the text; by default detected.
+        text: output of `dump`, or the CSV of Kafka's kafka-consumer-groups, which has no header
+            (`topic,partition,offset` or `group,topic,partition,offset`). Without a group in the text, its name is
+            empty.
+        form: format of the text; by default it is detected.
 
     Raises:
-        FormatError: the text has another format; the message names the line.
+        FormatError: the text does not have the format; the message has the line number.
     """
     form = form or _form(text)
     readers = {"json": _json, "csv": _csv, "zookeeper": _lines}

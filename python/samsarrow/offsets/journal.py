@@ -1,7 +1,7 @@
 """Journal of relative offset changes, kept until all changes are applied.
 
-A shift by -100 that is killed and run again would shift some partitions twice. So the target offsets are written to a
-journal first, and a second run applies those.
+If a shift by -100 were killed and run again, it would shift some partitions twice. Therefore the target offsets are
+written to a journal first, and a second run applies the offsets in the journal.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def default_folder() -> Path:
 
 
 class Journal:
-    """The planned changes of one command.
+    """Journal of the planned changes of one command.
 
     Args:
-        folder: folder of all journals.
+        folder: folder that contains all journals.
         arguments: arguments that identify the command.
     """
 
@@ -39,7 +39,7 @@ class Journal:
         self.path = folder / f"{digest}.json"
 
     def begin(self, changes: Sequence[Change]) -> None:
-        """Writes the planned changes to the disk, before the first of them is applied."""
+        """Writes the planned changes to the disk. Called before the first change is applied."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         rows = [[*c.partition, c.before, c.after] for c in changes]
         content = {"arguments": self._arguments, "time": time.strftime("%F %T %z"), "changes": rows}
@@ -66,18 +66,18 @@ class Journal:
             raise OffsetStoreError(f"{self.path} is not a journal ({error!r}): look at it and remove it") from error
 
     def end(self) -> None:
-        """Removes the journal, after all changes were applied or given up."""
+        """Removes the journal. Called when all changes were applied or given up."""
         self.path.unlink(missing_ok=True)
         if self.path.parent.is_dir():
             sync_folder(self.path.parent)
 
 
 def resumable(changes: Sequence[Change], stored: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-    """Checks that planned changes can still be applied.
+    """Checks that the planned changes can still be applied.
 
     Raises:
-        OffsetStoreError: an offset is neither the one before the change nor the planned one, because another client has
-            committed since.
+        OffsetStoreError: an offset equals neither the offset before the change nor the planned offset, because another
+            client has committed in the meantime.
     """
     for change in changes:
         current = stored.get(change.partition)

@@ -1,4 +1,4 @@
-"""Offsets in Kafka, or in the ZooKeeper of brokers before 4.0."""
+"""Stores of offsets in Kafka, and in the ZooKeeper of brokers before 4.0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH = 1000
 
 
 def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """Yields the items in lists of up to `size`."""
+    """Yields the items in lists of up to `size` items."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch
@@ -27,7 +27,7 @@ def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
 class _BrokerStore:
     """Base of both stores, which access the offsets of a group through an `Admin`."""
 
-    # Version of OffsetCommit and OffsetFetch; None is the newest.
+    # Version of OffsetCommit and OffsetFetch; None for the newest version.
     _version: int | None = None
 
     def __init__(
@@ -47,7 +47,7 @@ class _BrokerStore:
         self._timeout = timeout
 
     def _options(self, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the options of the admin client; rejects versions of requests that use the other storage."""
+        """Returns the options of the admin client. Rejects request versions that access the other storage."""
         for name, value in [*(config or {}).items(), *options.items()]:
             if str(name).replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch") and (
                 self._version == 0 or str(value).strip() == "0"
@@ -63,8 +63,9 @@ class _BrokerStore:
             offsets: offsets by partition.
 
         Raises:
-            PartialFailureError: some offsets were not committed, with the error of each partition; the others were.
-            KafkaError: the whole request failed: the group has members, or the broker no longer supports the version.
+            PartialFailureError: some offsets were not committed. It has the error of each partition.
+            KafkaError: a request failed as a whole, for example because the group has members, or the broker no longer
+                supports the version.
         """
         failures: dict[TopicPartition, KafkaError] = {}
         succeeded: dict[TopicPartition, None] = {}
@@ -92,12 +93,12 @@ class _BrokerStore:
 
 
 class KafkaOffsetStore(_BrokerStore):
-    """Offsets of a group in Kafka.
+    """Store of a group's committed offsets in Kafka.
 
     Args:
         group: name of the group.
         config: options with dotted names, as for `Admin`.
-        admin: a client to share, instead of options; it stays open.
+        admin: an admin client to use instead of options. Closing the store does not close it.
         timeout: seconds for each call, by default `default.api.timeout.ms`.
         **options: the same options as keywords.
     """
@@ -114,14 +115,14 @@ class KafkaOffsetStore(_BrokerStore):
 
 
 class ZooKeeperOffsetStore(_BrokerStore):
-    """Offsets of a group in ZooKeeper, accessed through a broker before Kafka 4.0 (version 0 of the requests).
+    """Store of a group's offsets in ZooKeeper, through a broker before Kafka 4.0 (version 0 of the requests).
 
-    ZooKeeper stores offsets only: metadata and leader epochs are lost.
+    ZooKeeper stores only the offsets. Metadata and leader epochs are lost.
 
     Args:
         group: name of the group.
         config: options with dotted names, as for `Admin`.
-        admin: a client to share, instead of options; it stays open.
+        admin: an admin client to use instead of options. Closing the store does not close it.
         timeout: seconds for each call, by default `default.api.timeout.ms`.
         **options: the same options as keywords.
     """
@@ -133,8 +134,8 @@ class ZooKeeperOffsetStore(_BrokerStore):
         """Returns stored offsets.
 
         Args:
-            partitions: partitions to return; by default the store requests every partition of every topic, because a
-                broker does not list the contents of ZooKeeper.
+            partitions: partitions to return. By default the store requests every partition of every topic, because
+                brokers cannot list the offsets in ZooKeeper.
         """
         if partitions is not None:
             return self._load(partitions)

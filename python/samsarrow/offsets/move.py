@@ -1,7 +1,7 @@
-"""Moving offsets: plan the changes, apply them, and verify by reading back.
+"""Moving of offsets between stores: plans the changes, applies them, and verifies them by reading back.
 
-Each move first computes the target offset of every partition, and writes only offsets that differ. So a repeated run
-ends with the right result, whatever happened to the previous one.
+Each move first computes the target offset of every partition, and writes only offsets that differ. Therefore a repeated
+run ends with the right offsets, even if the previous run failed halfway.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Change:
 
 
 class VerificationError(OffsetStoreError):
-    """The offsets read back differ from those written.
+    """The offsets that were read back differ from the offsets that were written.
 
     Attributes:
-        wrong: the offsets that were read, by partition.
+        wrong: offsets that were read back, by partition, if they differ.
     """
 
     name = "VERIFICATION"
@@ -54,14 +54,14 @@ class VerificationError(OffsetStoreError):
 
 
 def _same(store: OffsetStore, current: OffsetAndMetadata | None, target: OffsetAndMetadata) -> bool:
-    """Returns whether a partition needs no write. Ignores leader epochs, which old brokers do not store."""
+    """Returns whether a stored offset equals the target, so that no write is needed. Ignores leader epochs."""
     if current is None or getattr(store, "offsets_only", False):
         return current is not None and current.offset == target.offset
     return (current.offset, current.metadata) == (target.offset, target.metadata)
 
 
 def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
-    """Returns the changes that bring a store to `wanted`; other partitions stay unchanged."""
+    """Returns the changes after which a store has the offsets in `wanted`. Other partitions stay unchanged."""
     current = target.load(list(wanted))
     changes = [Change(tp, current.get(tp), offset) for tp, offset in sorted(wanted.items())]
     return [change for change in changes if not _same(target, change.before, change.after)]
@@ -75,11 +75,11 @@ def apply(
     Args:
         target: store to write to.
         changes: changes from `plan`.
-        batch_size: number of partitions written at a time.
+        batch_size: number of partitions that are written at a time.
         progress: called after each batch.
 
     Raises:
-        VerificationError: the offsets read back differ.
+        VerificationError: offsets that were read back differ from the written offsets.
     """
     wanted = {change.partition: change.after for change in changes}
     for batch in batches(wanted.items(), batch_size):
@@ -90,10 +90,10 @@ def apply(
 
 
 def verify(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Reads offsets back and compares them.
+    """Reads offsets back and compares them with the written offsets.
 
     Raises:
-        VerificationError: a partition has another offset or other metadata.
+        VerificationError: the offset or the metadata of a partition differs.
     """
     current = target.load(list(wanted))
     wrong = {tp: current.get(tp) for tp, offset in wanted.items() if not _same(target, current.get(tp), offset)}
@@ -106,7 +106,7 @@ def _is_costly_to_list(store: OffsetStore) -> bool:
 
 
 def _verify_minimum(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Like `verify`, but accepts larger offsets, because consumers may have committed since."""
+    """Like `verify`, but accepts larger offsets, because consumers may have committed in the meantime."""
     current = target.load(list(wanted))
     behind = {tp: offset for tp, offset in current.items() if offset is None or offset.offset < wanted[tp].offset}
     _raise_mismatch(behind, wanted)
@@ -127,7 +127,7 @@ def _raise_mismatch(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetad
 def stored(
     source: OffsetStore, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the offsets in a store, without partitions that have none."""
+    """Returns the offsets in a store. Omits partitions without an offset."""
     return {tp: offset for tp, offset in source.load(partitions).items() if offset is not None}
 
 
@@ -145,7 +145,7 @@ def copy(
         source: store to read from.
         target: store to write to; other partitions stay unchanged.
         partitions: partitions to copy; by default all in the source.
-        batch_size: number of partitions written at a time.
+        batch_size: number of partitions that are written at a time.
         progress: called after each batch.
 
     Returns:
@@ -176,16 +176,16 @@ def targets(
     to: To,
     current: Mapping[TopicPartition, OffsetAndMetadata | None],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the target offsets of a reset, each between the beginning and the end of its partition.
+    """Returns the target offsets of a reset, limited to the beginning and the end of each partition.
 
     Args:
-        consumer: consumer that looks up offsets at the partitions' leaders; it needs no group.
+        consumer: consumer that looks up offsets at the partitions' leaders. It does not need a group.
         partitions: partitions to reset.
         to: target of the reset.
-        current: stored offsets, which a shift starts from.
+        current: stored offsets, which a shift is relative to.
 
     Raises:
-        OffsetStoreError: a shift of a partition without a stored offset.
+        OffsetStoreError: the reset is a shift, and a partition has no stored offset.
     """
     wanted = list(partitions)
     first, end = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
@@ -221,10 +221,10 @@ def keep_equal(
     interval: Seconds = 1.0,
     on_round: Callable[[int, int], None] | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Keeps two stores equal for a time, during a migration of consumers from one to the other.
+    """Keeps two stores equal for some time, while consumers migrate from one store to the other.
 
-    The larger offset of a partition wins. A Kafka group with members accepts no offsets from outside: then only the
-    other store follows.
+    Each partition gets the larger of its two offsets. A Kafka group with members accepts only offsets from its members;
+    then only the other store is updated.
 
     Args:
         old: store that consumers commit to before the migration.
@@ -234,18 +234,18 @@ def keep_equal(
         on_round: called after each round with the number of changed partitions in `old` and in `new`.
 
     Returns:
-        Offsets of `old` that `new` did not accept at the end, because its group has members that are behind them: a
+        The offsets of `old` that `new` did not accept at the end, because its group has members. In this case a
         consumer still commits to `old`.
 
     Raises:
-        VerificationError: the offsets read back at the end differ.
+        VerificationError: offsets that were read back at the end differ.
     """
     deadline = _core.Deadline(to_seconds(duration) or 0.0)
     known: set[TopicPartition] = set()
     rounds = 0
     while True:
         last = deadline.passed()
-        # A broker cannot list the offsets in ZooKeeper: loading all of them requests every existing partition.
+        # Brokers cannot list the offsets in ZooKeeper, so loading all of them requests every existing partition.
         load_all = rounds % 10 == 0 or last
         loaded: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
         for store in sorted((old, new), key=_is_costly_to_list):

@@ -1,4 +1,4 @@
-"""Offsets after the rows of a batch. Separate from the stores, which do not import Arrow."""
+"""Offsets after the rows of a batch. This module is separate because the stores do not import Arrow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the offset after the rows of each partition in a batch from `poll`: the offsets to store.
+    """Returns the offsets to store after processing a batch from `poll`, by partition.
 
-    If transaction markers, aborted or compacted records follow the last row, the offset lies past those that the
-    consumer had already read. It has the leader epoch of the record before it (KIP-320).
+    If transaction markers, aborted records or compacted offsets follow the last row, the offset lies past those that
+    the consumer had already fetched. Each offset has the leader epoch of the record before it (KIP-320).
 
     Args:
         batch: batch with the columns `topic`, `partition` and `offset`.

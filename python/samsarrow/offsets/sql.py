@@ -1,4 +1,4 @@
-"""Offsets in a database, stored in the same transaction as results."""
+"""Store of offsets in a database, which can store them in the same transaction as results."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
 
 
 class SqlOffsetStore:
-    """Offsets of a group in a table, through any DB-API 2.0 connection.
+    """Store of a group's offsets in a database table, through any DB-API 2.0 connection.
 
     With a cursor, `store` joins the cursor's transaction, so that results and offsets are committed together or not at
-    all: each record counts exactly once, whatever crashes. Without a cursor, every method runs and commits a
-    transaction of its own: do not call it within yours.
+    all. Each record then takes effect exactly once, even after a crash. Without a cursor, every method runs and commits
+    its own transaction, so do not call it while your transaction is open.
 
-    A worker that takes over partitions calls `claim`. From then on a transaction of the previous worker, which may not
-    know yet that it was replaced, fails with `FencedOwnerError`.
+    A worker that takes over partitions calls `claim`. From then on, transactions of the previous worker, which may not
+    know yet that it was replaced, fail with `FencedOwnerError`.
 
     Args:
-        connection: a connection that is not in autocommit mode. The store does not close it. One thread uses it at a
-            time.
+        connection: connection that is not in autocommit mode. The store does not close it. Only one thread may use it
+            at a time.
         group: name of the group.
         table: name of the table, optionally with a schema; created if it does not exist.
         owner: human-readable name of this worker, stored in the table.
@@ -83,7 +83,7 @@ class SqlOffsetStore:
         self._create()
 
     def _run(self, cursor: Any, sql: str, *values: object) -> None:
-        """Executes a statement in which each `{}` is the placeholder of a value."""
+        """Executes a statement, in which each `{}` is replaced by a placeholder in the paramstyle."""
         text = sql.format(*(self._placeholder(i) for i in range(1, len(values) + 1)))
         parameters: Any = {f"p{i}": value for i, value in enumerate(values, 1)} if self._by_name else values
         cursor.execute(text, parameters) if values else cursor.execute(text)
@@ -105,7 +105,7 @@ class SqlOffsetStore:
         try:
             self._in_transaction(lambda cursor: cursor.execute(_CREATE.format(table=self._table)))
         except Exception:
-            # The table may have been created by another worker, and a user who may not create it may still use it.
+            # Another worker may have created the table, and a user without the right to create tables may still use it.
             select = f"SELECT group_id FROM {self._table} WHERE 1 = 0"  # noqa: S608
             try:
                 self._in_transaction(lambda cursor: cursor.execute(select))
@@ -139,8 +139,8 @@ class SqlOffsetStore:
     def claim(self, partitions: Iterable[TopicPartition]) -> Found:
         """Takes over partitions from their owner, in a separate transaction, and returns the offsets to continue from.
 
-        Waits for a transaction of the previous owner that has already stored offsets of these partitions; a transaction
-        that stores them later will fail.
+        Waits for transactions of the previous owner that have already stored offsets of these partitions. Its
+        transactions that store offsets later will fail.
 
         Args:
             partitions: partitions that this worker owns from now on.
@@ -148,12 +148,12 @@ class SqlOffsetStore:
         Returns:
             The offset of each partition, None without a stored offset.
         """
-        # Claimed in sorted order, so that workers that claim the same partitions cannot deadlock.
+        # Partitions are claimed in sorted order, so that workers that claim the same partitions cannot deadlock.
         claimed = [TopicPartition(*tp) for tp in partitions]
         try:
             rows = self._in_transaction(lambda cursor: self._take(cursor, sorted(set(claimed))))
         except Exception as error:
-            # Another worker has just inserted a missing row, which can now be taken over.
+            # Another worker has just inserted the missing row, which this worker can now take over.
             if not any(cls.__name__ == "IntegrityError" for cls in type(error).__mro__):
                 raise
             rows = self._in_transaction(lambda cursor: self._take(cursor, sorted(set(claimed))))
@@ -184,13 +184,13 @@ class SqlOffsetStore:
 
         Args:
             offsets: offsets by partition; other partitions stay unchanged.
-            cursor: cursor of the transaction to join, which its owner commits or rolls back. Without a cursor, the
+            cursor: cursor of the transaction to join, which the caller commits or rolls back. Without a cursor, the
                 offsets are stored in a separate transaction.
             backwards: whether an offset may be smaller than the stored one.
 
         Raises:
-            FencedOwnerError: another owner has claimed a partition: roll back, and stop working on it.
-            BackwardsOffsetError: an offset would move back: roll back.
+            FencedOwnerError: another owner has claimed a partition. Roll back, and stop working on the partition.
+            BackwardsOffsetError: an offset is smaller than the stored offset. Roll back.
             ConfigurationError: no cursor is passed, and the connection is in autocommit mode.
         """
         new = sorted(normal(offsets).items())
@@ -222,7 +222,7 @@ class SqlOffsetStore:
     def _insert_or_raise(
         self, cursor: Any, tp: TopicPartition, offset: OffsetAndMetadata, generation: int, backwards: bool
     ) -> None:
-        """Inserts the row if it is missing; otherwise raises the reason why the update changed no row."""
+        """Called when an update has changed no row. Inserts the row if it is missing, otherwise raises the reason."""
         name = f"{tp.topic}-{tp.partition} of group {self.group}"
         sql = f"SELECT next_offset, generation, owner FROM {self._table} WHERE {_KEY}"  # noqa: S608
         self._run(cursor, sql, self.group, *tp)
@@ -243,10 +243,10 @@ class SqlOffsetStore:
             raise OffsetStoreError(
                 f"{name} is at {row[0]} in table {self._table} and did not change to {offset.offset}"
             )
-        # Otherwise the row already had these values, and the database counts only rows that change.
+        # If no error was raised, the row already had these values, and the database counts only rows that change.
 
     def close(self) -> None:
-        """Clears the claims; the connection stays open. May be called again."""
+        """Forgets the claims of this store. The connection stays open. May be called again."""
         self._claims.clear()
 
 
@@ -274,7 +274,8 @@ def _paramstyle(connection: Any) -> str:
 def _autocommits(connection: Any) -> bool:
     """Returns whether the connection is in autocommit mode.
 
-    sqlite3 also has autocommit mode if `isolation_level` is None, and its `autocommit` need not be a bool.
+    A sqlite3 connection is also in autocommit mode if `isolation_level` is None, and its `autocommit` may be a constant
+    that is not a bool.
     """
     autocommit = getattr(connection, "autocommit", None)
     if isinstance(autocommit, bool):

@@ -14,7 +14,7 @@ Found = dict[TopicPartition, OffsetAndMetadata | None]
 
 @runtime_checkable
 class OffsetStore(Protocol):
-    """A store for the offsets of one group."""
+    """Protocol of a store for the offsets of one group."""
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
         """Returns stored offsets.
@@ -41,26 +41,26 @@ class OffsetStore(Protocol):
 
 
 class OffsetStoreError(KafkaError):
-    """Offsets cannot be stored, or stored offsets are invalid."""
+    """Base of errors of offset stores: offsets cannot be stored, or stored offsets are invalid."""
 
     name = "OFFSET_STORE"
 
 
 class StoreLockedError(OffsetStoreError):
-    """Another process writes to the store."""
+    """The store is locked, because another process writes to it."""
 
     name = "STORE_LOCKED"
     retriable = True
 
 
 class BackwardsOffsetError(OffsetStoreError):
-    """An offset would move back, which the call does not allow."""
+    """An offset is smaller than the stored offset, which the call does not allow."""
 
     name = "BACKWARDS_OFFSET"
 
 
 class FencedOwnerError(OffsetStoreError):
-    """Another owner has claimed the partition since: stop working on it."""
+    """Another owner has claimed the partition. Stop working on the partition."""
 
     name = "FENCED_OWNER"
     fatal = True
@@ -84,7 +84,7 @@ def normal(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def only(stored: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable[TopicPartition] | None) -> Found:
-    """Returns the offsets of the requested partitions; all, in order, if `partitions` is None."""
+    """Returns the offsets of the requested partitions, or all offsets sorted by partition if `partitions` is None."""
     if partitions is None:
         return dict(sorted(stored.items()))
     return {TopicPartition(*tp): stored.get(TopicPartition(*tp)) for tp in partitions}

@@ -68,8 +68,9 @@ def members(line: bytes) -> dict[str, Json] | None:
 
 
 def objects(data: bytes) -> list[dict[str, Json] | None] | None:
-    """Returns, for each item of a JSON array, its members, or None if it is not an object; None if the text is no
-    array.
+    """Returns the members of each item of a JSON array, None for items that are not objects.
+
+    Returns None if the text is valid JSON but not an array.
 
     Raises:
         ValueError: the text is not JSON, or not UTF-8.
