@@ -111,8 +111,10 @@ class Partitioned:
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Returns a reader of any Arrow data. A reader is returned as is, because its Arrow stream would lose
-    exceptions."""
+    """Returns a reader of any Arrow data.
+
+    A reader is returned as is, because its Arrow stream would lose exceptions.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if hasattr(data, "__arrow_c_stream__"):

@@ -115,8 +115,7 @@ class _Topic:
     def read(
         self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        """Yields the rows among the first `n_rows` that match the predicate. Called by the source that Polars
-        registers."""
+        """Yields the rows among the first `n_rows` that match the predicate; called by Polars."""
         columns = self._empty.columns if with_columns is None else with_columns
         # A row limit counts rows before the filter, so the predicate must not narrow the fetch if there is a limit.
         rows = matching_rows(predicate if n_rows is None else None, self._ends)

@@ -1,11 +1,11 @@
 """Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
-Spark finds the source in the Python that its workers run. That Python is the `python3` on the workers' PATH, unless
-`PYSPARK_PYTHON` (or `spark.pyspark.python`) is set *before* the session starts; `check_session` checks whether it has
-samsarrow.
+Spark finds the source in the Python that its workers run. By default, workers run the `python3` on their PATH. Set
+`PYSPARK_PYTHON` (or `spark.pyspark.python`) *before* the session starts to choose another Python. `check_session`
+checks whether samsarrow is installed there.
 """
 
-from samsarrow.spark import checks as checks  # before imports that fail with an older Spark
+from samsarrow.spark import checks as checks  # runs before imports that fail with an older Spark
 from samsarrow.spark.clusters import hide_secrets, spark_cluster_options
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.errors import DataLossError, SchemaEvolvedError

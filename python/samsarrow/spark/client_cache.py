@@ -1,7 +1,7 @@
-"""Cache of clients of a worker process, reused by successive tasks.
+"""Cache of the clients of a worker process, which successive tasks reuse.
 
-Spark reuses its Python workers. With a cached client a task needs no new connections, metadata or fetch session.
-Clients are created after the worker's fork and never used in another process.
+Spark reuses its Python workers. A task with a cached client does not have to open connections, request metadata or
+create a fetch session. Clients are created after the worker is forked, and are never used in another process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CachedClient(Generic[Client]):
     Attributes:
         client: the client.
         key: options of the client.
-        affinity: state that the previous task left for the next, such as the position of a consumer.
+        affinity: state in which the previous task left the client, such as the partition and position of a consumer.
         expires: deadline after which the idle client is closed.
     """
 
@@ -44,12 +44,12 @@ class CachedClient(Generic[Client]):
 
 
 class ClientCache(Generic[Client]):
-    """Clients of one kind, by their options.
+    """Cache of clients of one kind, by their options.
 
     Args:
-        make: creates a client with these options.
+        make: function that creates a client from its options.
         capacity: maximum number of idle clients.
-        idle_s: seconds after which an idle client is closed, at the next lease.
+        idle_s: seconds after which an idle client expires. It is closed when a client is leased or returned.
     """
 
     def __init__(
@@ -64,11 +64,13 @@ class ClientCache(Generic[Client]):
 
     @contextmanager
     def lease(self, config: Mapping[str, Any], affinity: Any = None) -> Iterator[CachedClient[Client]]:
-        """Leases a client for a `with` block. After an error it is closed, otherwise returned to the cache.
+        """Leases a client for a `with` block.
+
+        If the block raises, the client is closed; otherwise it returns to the cache.
 
         Args:
             config: options of the client.
-            affinity: prefers an idle client with this affinity.
+            affinity: an idle client with this affinity is preferred.
         """
         key = tuple(sorted(config.items()))
         handle = self._take(key, affinity)
@@ -116,7 +118,7 @@ def _close(client: Consumer | Producer | Admin) -> None:
 
 
 def _admin(config: Mapping[str, Any]) -> Admin:
-    # Imported here: few tasks need an admin client, and the import takes a fifth of a worker's start.
+    # Imported here because few tasks need an admin client, and the import takes a fifth of a worker's start.
     from samsarrow.admin import Admin
 
     return Admin(config)
@@ -147,11 +149,11 @@ def reading(
     with cache.lease(config, (partition, start)) as handle:
         consumer = handle.client
         consumer.assign([partition])
-        # Set before the position: without a position nothing is fetched.
+        # The end is set before the position, because nothing is fetched while the position is unknown.
         consumer._read_until(partition, end)
         consumer.seek(partition, start)
         consumer.resume(partition)
         yield consumer
-        # Stops fetching while the consumer is idle.
+        # Pauses the partition, so that the consumer does not fetch while it is idle.
         consumer.pause(partition)
         handle.affinity = (partition, consumer.position(partition))

@@ -1,4 +1,4 @@
-"""Client options on this machine: paths of files that Spark shipped, and a delegation token instead of a login."""
+"""Adaption of client options to this machine: paths of files that Spark shipped, and logins with delegation tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from samsarrow.admin import Admin
     from samsarrow.spark.tokens import Token
 
-# The option that takes the content of the file as text.
+# By option with the path of a file, the option that accepts the content of the file as text.
 _INLINE = {
     "ssl.truststore.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -29,14 +29,14 @@ _INLINE = {
 
 
 def localize(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
-    """Returns the options for a client in this process.
+    """Returns the options with which a client in this process is created.
 
     Args:
         kafka: options without the prefix `kafka.`.
-        token: delegation token that replaces the login; None logs in with the options.
+        token: delegation token that replaces the login in the options; None to keep this login.
 
     Raises:
-        ConfigurationError: a file is not on this machine.
+        ConfigurationError: a file does not exist on this machine.
     """
     config = dict(kafka) if token is None else {**without_login(kafka), **token.login()}
     named = {kafka_name(name): value for name, value in config.items()}
@@ -46,7 +46,7 @@ def localize(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, 
 
 
 def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = False) -> dict[str, Any]:
-    """Returns the options with the paths of their files on this machine.
+    """Returns the options, in which paths are replaced by the paths of the files on this machine.
 
     Args:
         config: options of a client.
@@ -54,7 +54,7 @@ def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = Fal
         references: whether values may be references to config providers.
 
     Raises:
-        ConfigurationError: a file is not on this machine.
+        ConfigurationError: a file does not exist on this machine.
     """
     resolved = dict(config)
     for name, value in config.items():
@@ -64,13 +64,13 @@ def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = Fal
 
 
 def hidden(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options with possible secrets wrapped, so that they are not printed."""
+    """Returns the options, in which possible secrets are wrapped so that they are not printed."""
     # An unknown name may be a misspelt password option.
     return {name: Secret(value) if kind_of(name) in ("secret", "unknown") else value for name, value in options.items()}
 
 
 def admin_options(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
-    """Returns those of the localized options that an admin client has."""
+    """Returns the localized options that an admin client supports."""
     return options_of("admin", localize(kafka, token))
 
 
@@ -83,13 +83,13 @@ def admin(kafka: Mapping[str, Any], token: Token | None = None) -> Admin:
 
 
 def without_login(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options without those of a login."""
+    """Returns the options without the options of a login."""
     login = ("sasl.", "enable.sasl.")
     return {name: value for name, value in kafka.items() if not kafka_name(name).startswith(login)}
 
 
 def _local_path(name: str, value: str, prefix: str) -> str:
-    """Returns the path of a file: as given, or in the folders of files that Spark shipped (`--files`, `addFile`)."""
+    """Returns the path of a file, which may be in a folder of files that Spark shipped (`--files`, `addFile`)."""
     if value == "probe" or Path(value).exists():
         return value
     if Path(value).name == value:
@@ -105,19 +105,19 @@ def _local_path(name: str, value: str, prefix: str) -> str:
 
 
 def _shipped_folders() -> list[Path]:
-    """Returns the folders where Spark puts shipped files on this machine."""
+    """Returns the folders in which Spark stores shipped files on this machine."""
     try:
         root = Path(SparkFiles.getRootDirectory())
     except Exception:
         # This process is neither a Python worker nor has a SparkContext.
         return []
-    # Streams and Spark Connect have a folder of the session; files of the application are in its parent.
+    # Streams and Spark Connect use a folder per session. Its parent contains the files of the application.
     return [root, root.parent]
 
 
 @contextmanager
 def on_this_host() -> Iterator[None]:
-    """Adds the host name to errors about options: a variable or file may be missing on one machine of many."""
+    """Adds the host name to errors about options, because a variable or file may be missing only on this machine."""
     try:
         yield
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""Clusters of Spark's own connector as options, and hiding secrets in Spark's output."""
+"""Options from cluster settings of Spark's own connector, and redaction of secrets in Spark's output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAME = (
     "ssl.key.password",
 )
 
-# Names of secret options that Spark's own `spark.redaction.regex` does not match.
+# Pattern of the names of all secret options, including those that Spark's own `spark.redaction.regex` does not match.
 REDACTED = "(?i:secret|password|passphrase|token|jaas|[.]key$|key[.]pem|oauthbearer[.]config|user[.]info)"
 _REDACTION = "spark.sql.redaction.options.regex"
 
@@ -30,16 +30,17 @@ _REDACTION = "spark.sql.redaction.options.regex"
 def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
     """Returns the settings `spark.kafka.clusters.<cluster>.*` of a session as options of `format("samsarrow")`.
 
-    Tasks log in with delegation tokens (`delegationToken=true`), as with Spark's connector. The driver gets them with
-    `spark.kerberos.principal` and `spark.kerberos.keytab` if they are set, otherwise with its ticket cache. Add other
-    logins to the result: `options(**spark_cluster_options(spark, "a") | {"kafka.sasl.mechanism": ...})`.
+    Tasks log in with delegation tokens (`delegationToken=true`), as with Spark's connector. The driver creates the
+    tokens. It logs in with `spark.kerberos.principal` and `spark.kerberos.keytab` if they are set, otherwise with its
+    Kerberos ticket cache. To log in otherwise, add the options to the result: `options(**spark_cluster_options(spark,
+    "a") | {"kafka.sasl.mechanism": ...})`.
 
     Args:
         spark: the session.
-        cluster: the name in the settings.
+        cluster: name of the cluster in the settings.
 
     Raises:
-        ConfigurationError: the settings have no such cluster.
+        ConfigurationError: the session has no settings for this cluster.
     """
     settings = {name: str(value) for name, value in dict(spark.conf.getAll).items()}
     prefix = f"{_PREFIX}{cluster}."
@@ -64,16 +65,16 @@ def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Makes Spark hide all of Kafka's secrets in plans, event logs and its UI.
+    """Makes Spark redact all secrets of Kafka clients in plans, event logs and its UI.
 
     Spark hides options whose names or values contain `password`, `secret` or `token`; private keys, passphrases and a
-    schema registry's `basic.auth.user.info` do not. This adds them to `spark.sql.redaction.options.regex` of the
-    session.
+    schema registry's `basic.auth.user.info` have other names. This function adds a pattern for these options to
+    `spark.sql.redaction.options.regex` of the session.
 
     Args:
         spark: the session.
     """
-    # No default argument: it would replace Spark's own default.
+    # Called without a default argument, which would replace Spark's own default.
     before = spark.conf.get(_REDACTION) or ""
     if REDACTED not in before:
         spark.conf.set(_REDACTION, f"{before}|{REDACTED}" if before else REDACTED)

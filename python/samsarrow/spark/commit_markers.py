@@ -1,4 +1,4 @@
-"""Commit markers of written micro-batches: committed offsets of groups without members.
+"""Commit markers of written micro-batches, which are committed offsets of groups without members.
 
 The offset is the number of the following micro-batch; the metadata describes the written rows.
 """
@@ -18,7 +18,7 @@ from samsarrow.spark.clients import admin_options
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
-# Default prefix of transactional ids and marker groups.
+# Default prefix of transactional ids and of the groups of markers.
 PREFIX = "samsarrow-spark"
 
 
@@ -38,7 +38,7 @@ class CountedBatches:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             self.rows += batch.num_rows
-            # Lengths of values, since buffers may be larger than their content.
+            # Sums the lengths of values, because buffers may be larger than their content.
             self._bytes += pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
             sent = batch.select(self._options.columns)
             self._digest = (self._digest + digest_rows(sent, self._options.topic)) % 2**64
@@ -46,12 +46,15 @@ class CountedBatches:
 
     @property
     def metadata(self) -> str:
-        """Metadata of the marker of these rows, independent of their order."""
+        """Metadata of the marker for the rows so far. It does not depend on the order of the rows."""
         return json.dumps({"rows": self.rows, "bytes": self._bytes, "digest": f"{self._digest:016x}"})
 
 
 def same_rows(marked: str, repeated: str) -> bool:
-    """Returns true if two markers' metadata match in all members that both have: earlier releases wrote no digest."""
+    """Returns true if the metadata of two markers match.
+
+    Only members in both are compared, because earlier releases wrote no digest.
+    """
     if not marked:
         return True
     before, now = _parsed(marked), _parsed(repeated)
@@ -73,7 +76,7 @@ def _parsed(text: str) -> dict[str, object]:
 
 
 def read_marker(options: WriteOptions, group: str) -> OffsetAndMetadata | None:
-    """Returns the marker of a group, or None."""
+    """Returns the marker that a group has committed, or None."""
     with ADMINS.lease(admin_options(options.kafka, options.token)) as handle:
         committed = handle.client.fetch_offsets(group, require_stable=True)
     return max((offset for offset in committed.values() if offset is not None), default=None)

@@ -28,19 +28,20 @@ class KafkaDataSource(DataSource):
 
     Columns: `key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType
     int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`. The option `columns` or
-    `.schema(...)` selects some of them, and Spark does not receive the others. With `value.format`, `value` has the
-    type of its schema, and `.schema(...)` may select fields.
+    `.schema(...)` selects some of the columns; only these are sent to Spark. With `value.format`, the column `value`
+    has the type of the format's schema, and `.schema(...)` may select its fields.
     """
 
     @classmethod
     def name(cls) -> str:
         return "samsarrow"
 
-    # Set when Spark plans with this source: it is then pickled for tasks, which do not read its options.
+    # True once Spark has planned with this source. It is then pickled for tasks, which do not need its options.
     _planned = False
-    # Set in an unpickled source, which creates writers only to commit: these need no registry.
+    # True in an unpickled source, which creates writers only to commit. These writers do not need the registry.
     _pickled = False
-    # Types resolved by `schema`, with the registry's response: another process plans the query with them.
+    # Types resolved by `schema` with the registry's response. They are pickled, because another process plans the
+    # query.
     _typed: tuple[Typed, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -48,11 +49,12 @@ class KafkaDataSource(DataSource):
         return {**state, "options": {}, "_typed": None} if self._planned else state
 
     def schema(self) -> StructType:
-        # Spark does not say here whether this is a batch or a stream; options of only one of them are checked later.
+        # Spark does not pass here whether this is a batch or a stream. Options that only one of them supports are
+        # checked later.
         options = self._resolved(streaming=None)
         return spark_schema(options.columns, options.text, options.types)
 
-    # Spark passes `schema` by keyword: the name is part of the contract.
+    # The parameter must be named `schema`, because Spark passes it by keyword.
     def reader(self, schema: StructType) -> DataSourceReader:
         return KafkaReader(self._options(schema, streaming=False))
 
@@ -74,7 +76,8 @@ class KafkaDataSource(DataSource):
         return KafkaWriter(self._resolved_for_tasks(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        # `overwrite` is the output mode complete: a topic gets the whole result each time, as with the connector.
+        # `overwrite` is true in the output mode complete, in which every micro-batch writes the whole result to the
+        # topic, as with Spark's own connector.
         options = self._resolved_for_tasks(self._write_options(schema))
         if has_arrow_stream_writer():
             from samsarrow.spark.stream_writer import KafkaStreamWriter
@@ -117,7 +120,7 @@ class KafkaDataSource(DataSource):
 
 
 class PythonKafkaDataSource(KafkaDataSource):
-    """`format("samsarrow-python")`: the same source, whether or not the session has the jar."""
+    """`format("samsarrow-python")`: the Python source, even if the session has the jar."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Dead letters of a read task: records that cannot be decoded are sent to another topic."""
+"""Dead letters of a read task, which are records that cannot be decoded and are sent to another topic."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class DeadLetterSender:
-    """Sends the bad records of one task with a cached producer of its worker.
+    """Sender of the records of one task that cannot be decoded. It uses a cached producer of the worker.
 
     Args:
-        kafka: options of the task's consumer; the producer uses those that it supports.
+        kafka: options of the task's consumer. The producer gets the options that producers support.
         token: delegation token to log in with.
     """
 
@@ -29,16 +29,16 @@ class DeadLetterSender:
         self._kafka, self._token = kafka, token
 
     def send(self, topic: str, raw: pa.RecordBatch, dead: Mapping[int, str]) -> None:
-        """Sends bad records, and returns when they are stored.
+        """Sends records to the dead letter topic, and returns when the brokers have acknowledged them.
 
         Args:
             topic: the dead letter topic.
             raw: rows of a consumer, with undecoded keys and values.
-            dead: errors by row number.
+            dead: decode errors by number of the row in `raw`.
 
         Raises:
             UnknownTopicOrPartitionError: the topic does not exist.
-            KafkaError: they cannot be stored.
+            KafkaError: a record was not delivered.
         """
         config = options_of("producer", localize(self._kafka, self._token))
         with PRODUCERS.lease(config) as handle:

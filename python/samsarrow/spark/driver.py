@@ -1,6 +1,6 @@
 """Interface to the Rust planner of reads, which looks up offsets and plans ranges.
 
-Requests and responses are JSON texts, the same as between the JVM source and the planner.
+Requests and responses are JSON texts, as between the JVM source and the planner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from samsarrow.spark.tokens import token_for
 
 
 class Driver:
-    """Planner of one batch or streaming query; connects at the first request.
+    """Planner of one batch or streaming query. It connects at the first request.
 
     Args:
         options: options of the read.
@@ -26,7 +26,7 @@ class Driver:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         planner_options = {**options.planning, **{f"kafka.{name}": value for name, value in options.kafka.items()}}
-        # The planner's clients are members of no group.
+        # Removed because the planner's clients are not members of a group.
         kafka = {name: value for name, value in options.kafka.items() if name != "group.id"}
         with clients.on_this_host():
             consumer, admin = clients.localize(kafka), clients.admin_options(kafka)
@@ -38,14 +38,14 @@ class Driver:
         Raises:
             ConfigurationError: an option is invalid.
             UnknownTopicOrPartitionError: a topic or partition to be read does not exist.
-            DataLossError: records are gone, with `failOnDataLoss`.
+            DataLossError: records to be read no longer exist, and `failOnDataLoss` is set.
             KafkaError: the brokers cannot be reached, or return an error.
         """
         response: dict[str, Any] = json.loads(self._core.ask(json.dumps({"ask": operation, **fields})))
         return response
 
     def ranges(self, operation: str, **fields: Any) -> list[OffsetRange]:
-        """Returns the ranges that a request plans, each with a delegation token if tasks log in with one."""
+        """Returns the offset ranges that a request plans. Each has a delegation token if tasks log in with tokens."""
         ranges = [OffsetRange(**planned) for planned in self.request(operation, **fields)["ranges"]]
         if self._options.token_mechanism is None or not ranges:
             return ranges

@@ -1,4 +1,4 @@
-"""Errors of the data source in addition to the client's."""
+"""Errors that only the Spark data source raises."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ class DataLossError(KafkaError):
 
 
 class SchemaEvolvedError(KafkaError):
-    """The schema of a streaming query has a newer version, and `value.evolution=restart` ends the query."""
+    """A schema of a streaming query has a newer version, and the query has the option `value.evolution=restart`."""
 
     name = "SCHEMA_EVOLVED"
 
 
 class ReplayMismatchError(KafkaError):
-    """A micro-batch cannot be written exactly once: its rows differ from those already written, or a later one is."""
+    """A micro-batch cannot be written exactly once.
+
+    Its rows differ from the rows of an earlier attempt, or a later micro-batch is already written.
+    """
 
     name = "REPETITION"
 

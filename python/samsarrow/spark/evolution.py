@@ -15,7 +15,7 @@ from samsarrow.spark.values import Typed, registry_client
 
 _log = logging.getLogger(__name__)
 
-# Upper bound on the delay of a micro-batch by a registry that does not respond.
+# Options that limit the time by which a registry that does not respond delays a micro-batch.
 _FAIL_FAST = {"max.retries": "0", "http.connect.timeout.ms": "2000", "http.read.timeout.ms": "5000"}
 
 
@@ -23,16 +23,16 @@ _FAIL_FAST = {"max.retries": "0", "http.connect.timeout.ms": "2000", "http.read.
 class _Watched:
     typed: Typed
     registry: SchemaRegistry
-    # Time of the next check.
+    # Time of the next check, in seconds of the clock.
     due: float = field(default=float("-inf"))
 
 
 class Evolution:
-    """Checks in the driver, at an interval, whether subjects have newer versions than the query reads with.
+    """Periodic check, in the driver, for newer versions of the schemas that a query reads with.
 
     Args:
-        typed: keys and values of the query; those without `evolution` are ignored.
-        clock: current time in seconds.
+        typed: keys and values that the query decodes. Those without `evolution` are not checked.
+        clock: function that returns the current time in seconds.
     """
 
     def __init__(self, typed: Sequence[Typed], clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +45,7 @@ class Evolution:
             ]
 
     def check(self) -> None:
-        """Checks the subjects that are due. An unreachable registry is logged and does not stop the query.
+        """Checks the subjects whose interval has passed. If the registry cannot be reached, logs a warning.
 
         Raises:
             SchemaEvolvedError: a subject has a newer version.

@@ -1,12 +1,13 @@
 """Exactly-once writes of micro-batches: each task writes in a transaction that also commits a marker.
 
 Spark repeats a failed micro-batch with the same number. A task first takes over the transactional id of its query and
-task number, which aborts or completes the open transaction of an earlier attempt. It then reads its marker. A marker of
-this micro-batch means that its rows are already in the topic: they are skipped. A marker of a later micro-batch, the
-task's own or the driver's, means that the checkpoint was restored from an older copy: nothing is written.
+task number, which aborts or completes the open transaction of an earlier attempt. It then reads its marker. If this is
+the marker of the same micro-batch, the rows are already in the topic and are skipped. If the task's or the driver's
+marker is of a later micro-batch, the checkpoint was restored from an older copy, and nothing is written.
 
 The marker is the committed offset of a separate group. Rows and marker are in one transaction, so both are visible or
-neither is. This requires that a repetition gives each task the same rows, which the marker's metadata helps to check.
+neither is. This requires that each task gets the same rows in every attempt, which is checked by the metadata of the
+marker.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
 
-# Kafka's default of one minute is short for a micro-batch; brokers allow 15 minutes by default.
+# Kafka's default of one minute is too short for a micro-batch. Brokers allow up to 15 minutes by default.
 TRANSACTION_TIMEOUT_MS = "300000"
 
 
 def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Writes a task's rows of a micro-batch, unless an earlier attempt has written them."""
+    """Writes the rows that a task has in a micro-batch, unless an earlier attempt has written them."""
     task_id = TaskId.current()
     query = _query_group(options, task_id)
     name = f"{query}-{task_id.task}"
-    # The driver's marker is checked too: a task without rows in the last micro-batch has no marker of its own.
+    # The driver's marker is checked too, because a task without rows in the last micro-batch has no marker for it.
     _reject_rolled_back(task_id, read_marker(options, query), "it has written")
     counted = CountedBatches(batches, options)
     config = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **localize(options.kafka, options.token)}
     with Producer({**config, "transactional.id": name}) as producer:
-        # Fences earlier attempts before the marker is read: one of them may be about to commit it.
+        # Fences earlier attempts before the marker is read, because one of them may be about to commit a marker.
         producer.init_transactions()
         marker = read_marker(options, name)
         _reject_rolled_back(task_id, marker, f"its task {task_id.task} has written")
@@ -65,7 +66,7 @@ def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
 
         with producer.transaction():
             written = send_all(options, producer, _chain(first, iter_rows), check_topic)
-            # The marker may use any topic: the group has no other offset.
+            # The marker may be an offset of any topic, because the group has no other offsets.
             written.attempt = Attempt(task_id, min(written.rows))
             offsets = {TopicPartition(min(written.rows), 0): OffsetAndMetadata(task_id.batch + 1, counted.metadata)}
             producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(name, "", -1, None))
@@ -73,7 +74,7 @@ def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
 
 
 def _query_group(options: WriteOptions, task_id: TaskId) -> str:
-    """Returns the group of the driver's marker. Groups and transactional ids of tasks append the task number."""
+    """Returns the group of the driver's marker. The groups and transactional ids of tasks also have the task number."""
     return f"{options.prefix or PREFIX}-{task_id.query}"
 
 
@@ -115,14 +116,14 @@ def _skip_rows(options: WriteOptions, counted: CountedBatches, marker: OffsetAnd
 
 
 def check_tasks(options: WriteOptions, written: Sequence[Written]) -> None:
-    """Commits the number of tasks that wrote a micro-batch; for a repetition, compares it with the earlier number.
+    """Commits the number of tasks that wrote a micro-batch. In a repetition, compares it with the earlier number first.
 
     Args:
         options: options of the write.
         written: results of all tasks of the micro-batch.
 
     Raises:
-        ReplayMismatchError: another number of tasks wrote this micro-batch before.
+        ReplayMismatchError: an earlier attempt wrote this micro-batch with another number of tasks.
     """
     attempts = [result.attempt for result in written if result.attempt is not None]
     if not attempts:
@@ -144,8 +145,8 @@ def _compare_tasks(options: WriteOptions, task_id: TaskId, tasks: int, group: st
     if marker.offset == task_id.batch + 1:
         mismatch = before != tasks
     else:
-        # The first attempt failed before the driver's marker. Tasks beyond the current number may have written in it:
-        # the previous micro-batch had that many.
+        # The first attempt failed before it wrote the driver's marker. It may have had more tasks than this attempt, as
+        # many as the previous micro-batch, so the markers of these tasks are checked.
         names = (f"{group}-{task}" for task in range(tasks, before))
         markers = (read_marker(options, name) for name in names)
         mismatch = any(marker is not None and marker.offset == task_id.batch + 1 for marker in markers)
@@ -160,7 +161,7 @@ def _compare_tasks(options: WriteOptions, task_id: TaskId, tasks: int, group: st
 
 
 def _report_mismatch(options: WriteOptions, batch: int, text: str) -> None:
-    """Raises an error about a repetition that differs, or logs it if `allowReplayMismatch` names this micro-batch."""
+    """Raises an error about a repetition that differs; only logs it if `allowReplayMismatch` is this batch."""
     if options.accepted != batch:
         raise ReplayMismatchError(
             f"{text}. The option allowReplayMismatch={batch} continues anyway: records in the topic stay, and tasks "

@@ -1,4 +1,4 @@
-"""Read task: the records of one offset range as Arrow batches of a size that suits Spark."""
+"""Read task, which reads the records of one offset range as Arrow batches of a size that suits Spark."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.schema import ToSpark, arrow_schema
 from samsarrow.types import TopicPartition
 
-# Spark converts Python batches to rows fastest with 2k to 50k rows per batch; its IPC allows at most 2 GiB.
+# Spark converts batches to rows fastest if they have 2k to 50k rows. Its IPC allows at most 2 GiB per batch.
 MIN_ROWS = 8_000
 MAX_ROWS = 50_000
 MAX_BYTES = 4 << 20
-# Brokers fill fetch responses beyond the end of a range, so small ranges use a smaller maximum.
+# Brokers fill Fetch responses with records beyond the end of a range, so small ranges use a smaller maximum size.
 SMALL_RANGE = 10_000
 SMALL_FETCH = 1 << 20
 POLL_S = 0.5
-# Delay between attempts to read an offset that a new leader does not have yet.
+# Seconds between attempts to read an offset that a new leader does not have yet.
 CATCH_UP_S = 0.1
-# Age of a plan from which on reads log a warning: Spark keeps a DataFrame's plan for all its actions.
+# Age in seconds from which reads of a plan log a warning. Spark keeps the plan of a DataFrame for all its actions.
 OLD_PLAN_S = 600.0
-# Plans that this worker has already reported, at most `MAX_REPORTED`.
+# Old plans that this worker has already reported, at most `MAX_REPORTED`.
 _reported: set[tuple[str, float]] = set()
 MAX_REPORTED = 64
 
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Yields the records of the range in order, with exactly the schema that Spark expects."""
+    """Yields the records of a range in order, as batches with exactly the schema that Spark expects."""
     _report_old_plan(offset_range)
     schema = arrow_schema(options.columns, options.text, options.types)
     to_spark = ToSpark(schema, offset_range.topic, options.types)
@@ -71,7 +71,7 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
 
 
 def _report_old_plan(offset_range: OffsetRange) -> None:
-    """Logs a warning if a DataFrame was planned long ago and lacks newer rows."""
+    """Logs a warning if a DataFrame was planned so long ago that newer records are missing."""
     if offset_range.planned is None or (age := time.time() - offset_range.planned) < OLD_PLAN_S:
         return
     plan = (offset_range.topic, offset_range.planned)
@@ -94,14 +94,15 @@ def consumer_options(options: ReadOptions, offset_range: OffsetRange) -> dict[st
     config: dict[str, Any] = {"max.poll.records": MAX_ROWS}
     if len(offset_range) <= SMALL_RANGE:
         config["max.partition.fetch.bytes"] = SMALL_FETCH
-    # `group.id` is only for the offsets that the driver commits.
+    # `group.id` is left out, because only the driver commits offsets.
     config |= {n: value for n, value in localize(options.kafka, offset_range.token).items() if n != "group.id"}
     headers = "headers" in options.columns or values.needs_headers(options.decoded)
     return config | {"auto.offset.reset": "none", "include.headers": headers}
 
 
 class _RangeReader:
-    """Reader of one range. The Rust client stops at its end; gaps and control records only advance the position."""
+    """Reader of one offset range. Control records and gaps in the offsets have no rows and only advance the
+    position."""
 
     def __init__(self, options: ReadOptions, offset_range: OffsetRange) -> None:
         self._options = options
@@ -121,7 +122,7 @@ class _RangeReader:
                 if batch is None:
                     return
                 if batch.num_rows:
-                    # The position is past these rows: an error from here on must fail the task.
+                    # The position is past these rows, so an error from here on must fail the task.
                     yield batch
                 elif self._is_before_the_end(consumer) and self._position == before:
                     if self._is_beyond_the_log(consumer):
@@ -135,7 +136,7 @@ class _RangeReader:
                 deadline = _core.Deadline(timeout)
 
     def _is_before_the_end(self, consumer: Consumer) -> bool:
-        """Updates the position; returns true if rows remain to be read."""
+        """Updates the position. Returns true if rows remain to be read."""
         unfinished, without_end = consumer._open.bounds()
         if without_end:
             raise KafkaError(f"{self._name} is read without an end instead of up to {self._range.end}")
@@ -149,7 +150,7 @@ class _RangeReader:
         return f"{self._tp.topic}-{self._tp.partition}"
 
     def _poll(self, consumer: Consumer, timeout: float) -> pa.RecordBatch | None:
-        """Returns the next rows, possibly none; None if the rest of the range is lost."""
+        """Returns the next batch, which may be empty; None if the rest of the range is lost."""
         try:
             return consumer.poll(timeout)
         except OffsetOutOfRangeError:
@@ -167,7 +168,7 @@ class _RangeReader:
             self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and recreated")
             return None
         else:
-            # The log contains the offset by now, or on another replica: a new leader has to catch up.
+            # The log has the offset now, or another replica has it and the new leader has to catch up.
             time.sleep(CATCH_UP_S)
             consumer.seek(self._tp, self._position)
         return pa.RecordBatch.from_pylist([], schema=consumer.schema)
@@ -184,9 +185,9 @@ class _RangeReader:
         return True
 
     def _log(self, consumer: Consumer) -> tuple[int, int]:
-        """Returns the first offset and the end of the log, including open transactions."""
+        """Returns the log start offset and the high watermark, also with `read_committed`."""
         if self._options.kafka.get("isolation.level", "").lower() == "read_committed":
-            # Imported here: few tasks need an admin client.
+            # Imported here because few tasks need an admin client.
             from samsarrow.admin_types import OffsetSpec
 
             ends = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
@@ -208,7 +209,7 @@ class _RangeReader:
 
 
 def join_small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Joins batches too small to be sent to the JVM efficiently; larger ones are passed on unchanged."""
+    """Joins batches that are too small to be sent to the JVM efficiently. Larger batches are passed on unchanged."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Location of the jar with the source and sink in Spark's JVM, which `format("samsarrow")` prefers."""
+"""Location of the jar with the JVM source and sink, which `format("samsarrow")` uses if the session has the jar."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ VARIABLE = "SAMSARROW_SPARK_JAR"
 # Package that `samsarrow[spark-native]` installs; it contains only the jar.
 _PACKAGE = "samsarrow_spark"
 _NAME = "samsarrow-spark.jar"
-# Output of `make jar`.
+# Folder in which `make jar` builds the jar.
 _BUILT = Path(__file__).resolve().parents[3] / "jvm" / "target" / _NAME
-# Path in the jar.
+# Path of the version file in the jar.
 _VERSION = "io/github/samsarrow/spark/version"
 
 
 def jar() -> str:
-    """Returns the path of the jar, for the setting `spark.jars` before the session starts.
+    """Returns the path of the jar, to be set as `spark.jars` before the session starts.
 
         spark = SparkSession.builder.config("spark.jars", samsarrow.spark.jar()).getOrCreate()
 
@@ -33,7 +33,7 @@ def jar() -> str:
         otherwise the one that `make jar` built in this checkout.
 
     Raises:
-        ConfigurationError: no jar was found, or its version differs from this package.
+        ConfigurationError: no jar was found, or the version of the jar differs from this package.
     """
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
@@ -54,7 +54,7 @@ def _installed() -> list[Path]:
 
 
 def _check(path: Path) -> None:
-    """Raises an error if the jar and this package have different versions, since both read the same data."""
+    """Raises an error if the jar and this package have different versions, because they exchange internal data."""
     from importlib.metadata import version
 
     try:
@@ -70,13 +70,13 @@ def _check(path: Path) -> None:
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Adds the jar to a running session, also on Spark Connect: `format("samsarrow")` then uses the JVM.
+    """Adds the jar to a running session, so that `format("samsarrow")` uses the JVM. Also works with Spark Connect.
 
     Args:
         spark: the session; its executors get the jar from the driver.
 
     Raises:
-        ConfigurationError: no jar was found, or its version differs from this package.
+        ConfigurationError: no jar was found, or the version of the jar differs from this package.
     """
     path = jar()
     if type(spark).__module__.startswith("pyspark.sql.connect"):

@@ -1,4 +1,4 @@
-"""Progress of streaming queries, reported with every micro-batch."""
+"""Reports of the progress of streaming queries after every micro-batch."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SourceProgress:
     """Progress of a query's source after a micro-batch.
 
     Attributes:
-        query: name of the query, or its id without a name.
+        query: name of the query, or its id if it has no name.
         batch: number of the micro-batch.
         records: records read in the micro-batch.
-        records_per_second: processing rate.
+        records_per_second: records processed per second of the micro-batch.
         behind: offsets from the query's position to the end, by partition.
-        seconds: duration of the micro-batch, planning and checkpoint included.
+        seconds: duration of the micro-batch, including planning and checkpoint.
         arriving_per_second: records per second that arrived since the previous micro-batch.
         bytes: bytes of keys and values read in the micro-batch; None unless `count_bytes` counts them.
         written: rows that the sink received; None if Spark does not know, as in foreachBatch.
@@ -57,29 +57,29 @@ class SourceProgress:
 
     @property
     def min_offsets_behind_latest(self) -> int:
-        """The smallest of all partitions."""
+        """The smallest lag of all partitions."""
         return min(self.behind.values(), default=0)
 
     @property
     def max_offsets_behind_latest(self) -> int:
-        """The largest of all partitions."""
+        """The largest lag of all partitions."""
         return max(self.behind.values(), default=0)
 
     @property
     def avg_offsets_behind_latest(self) -> float:
-        """The mean of all partitions."""
+        """The mean lag of all partitions."""
         return sum(self.behind.values()) / len(self.behind) if self.behind else 0.0
 
 
 def count_bytes(frame: DataFrame, source: int = 0) -> DataFrame:
-    """Returns the same rows; `ProgressListener` reports the bytes of their keys and values.
+    """Returns the same rows, and makes `ProgressListener` report the bytes of their keys and values.
 
-    Spark does not report how many bytes a Python source has read, so they are observed right after the source:
-    `count_bytes(spark.readStream.format("samsarrow")....load())`.
+    Spark does not report the number of bytes that a Python source has read. Therefore this function counts them right
+    after the source: `count_bytes(spark.readStream.format("samsarrow")....load())`.
 
     Args:
-        frame: a streaming read with the columns `key` and `value`, or one of them. Decoded columns are counted if they
-            have `raw_value` or `raw_key` beside them, or are text or bytes.
+        frame: a streaming read with the columns `key` and `value`, or one of them. Decoded columns are counted if the
+            frame has `raw_key` or `raw_value`, or if they are text or bytes.
         source: index of the source in `sources` of the progress, if the query has several.
     """
     from pyspark.sql import functions as f
@@ -97,20 +97,21 @@ def _observation(source: int) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Reports the lag of queries on Kafka: `spark.streams.addListener(ProgressListener())`.
+    """Listener that reports the lag of queries on Kafka: `spark.streams.addListener(ProgressListener())`.
 
-    The numbers are those that Spark's own connector puts into `sources[].metrics`, which a Python source cannot fill.
-    They are also logged to `samsarrow.spark.listener`.
+    Spark's own connector reports the same numbers in `sources[].metrics`, which a Python source cannot fill. The
+    progress is also logged to `samsarrow.spark.listener`.
 
     Args:
-        report: called with the progress of each Kafka source, for example to set a gauge. Its exceptions are logged.
+        report: called with the progress of each Kafka source, for example to set a gauge. Exceptions of the function
+            are logged.
     """
 
     def __init__(self, report: Callable[[SourceProgress], object] | None = None) -> None:
         self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Does nothing: progress is reported after micro-batches."""
+        """Does nothing, because progress is reported after micro-batches."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Logs and reports the progress of each Kafka source after a micro-batch."""
@@ -144,7 +145,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 def source_progress(progress: Any) -> list[SourceProgress]:
-    """Returns the progress of the sources that read Kafka, both samsarrow's and Spark's own.
+    """Returns the progress of the sources that read Kafka, with samsarrow or with Spark's own connector.
 
     Args:
         progress: a `StreamingQueryProgress`.
@@ -177,7 +178,7 @@ def source_progress(progress: Any) -> list[SourceProgress]:
 
 
 def _offsets(reported: Any) -> dict[TopicPartition, int] | None:
-    """Parses the offsets that a source reports; returns None if it is not a Kafka source."""
+    """Parses the offsets that a source reports. Returns None if the source is not a Kafka source."""
     try:
         topics = json.loads(reported) if isinstance(reported, str) else reported
         return {TopicPartition(t, int(p)): int(at) for t, ps in topics.items() for p, at in ps.items()}

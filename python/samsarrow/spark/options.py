@@ -1,4 +1,4 @@
-"""Options of reads, with the names and rules of Spark's own Kafka connector; the Rust client checks them."""
+"""Options of reads, with the names and rules of Spark's own Kafka connector. The Rust client checks the options."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class ReadOptions:
         kafka: options of the consumer, without the prefix `kafka.`.
         fail_on_data_loss: whether lost records fail the query.
         columns: columns to return, in order.
-        text: those of key and value that are returned as text.
-        max_offsets: maximum offsets of a micro-batch, or None.
-        min_offsets: minimum offsets before a micro-batch starts, or None.
+        text: names of the columns that are returned as text, `key` or `value` or both.
+        max_offsets: maximum number of offsets of a micro-batch, or None.
+        min_offsets: minimum number of new offsets before a micro-batch starts, or None.
         poll_timeout_s: seconds without progress after which a task fails.
         token_mechanism: mechanism of the delegation tokens that tasks log in with; None if they log in like the driver.
-        planning: options of the planner, unparsed; empty in tasks.
+        planning: options that the planner parses; empty in tasks.
         typed: keys and values to decode.
     """
 
@@ -46,28 +46,29 @@ class ReadOptions:
 
     @property
     def types(self) -> dict[str, DataType]:
-        """Types of decoded columns and of the columns added beside them."""
+        """Types of the decoded columns and of the columns that decoding adds, by name."""
         return {name: kind for typed in self.typed for name, kind in typed.columns.items()}
 
     @property
     def decoded(self) -> tuple[Typed, ...]:
-        """Keys and values that tasks decode: those of returned columns, and those whose bad records are sent on."""
+        """Keys and values that tasks decode: those in returned columns, and those with a dead letter topic."""
         return tuple(
             typed for typed in self.typed if typed.letters or not typed.columns.keys().isdisjoint(self.columns)
         )
 
     def for_tasks(self) -> ReadOptions:
-        """Returns the options for tasks; without the login if tasks get delegation tokens."""
+        """Returns the options for tasks. The login is removed if tasks log in with delegation tokens."""
         kafka = self.kafka if self.token_mechanism is None else without_login(self.kafka)
         return replace(self, kafka=kafka, planning={})
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
-        """Checks the options of `spark.read` or `spark.readStream`; names are case-insensitive, as Spark's are.
+        """Checks the options of `spark.read` or `spark.readStream`; names are case-insensitive, as in Spark.
 
         Args:
             options: options as passed to Spark.
-            streaming: whether the read is a stream; None if unknown, which skips checks that differ between the two.
+            streaming: whether the read is a stream. None if unknown; checks that differ between batches and streams are
+                then skipped.
 
         Raises:
             ConfigurationError: an option is missing, contradicts another or has an invalid value.
@@ -81,7 +82,7 @@ class ReadOptions:
                 f"option {watched[0]}.evolution is for streaming queries: a batch asks for the schema as it is loaded"
             )
         columns, text = (*checked.pop("columns"), *extra), frozenset(checked.pop("text"))
-        # Excluded: the data source itself decides how tasks log in.
+        # Excluded because the data source itself decides how tasks log in.
         others = ("kafka.", "delegationtoken")
         return cls(
             kafka=hidden(checked.pop("kafka")),

@@ -15,11 +15,11 @@ class OffsetRange(InputPartition):
 
     Attributes:
         topic: name of the topic.
-        partition: its number.
+        partition: number of the partition.
         start: the first offset.
-        end: the offset after the last.
+        end: the offset after the last offset to read.
         token: delegation token that the task logs in with, or None.
-        planned: when a batch was planned, in seconds since 1970; None in streams.
+        planned: time at which a batch read was planned, in seconds since 1970; None in streams.
     """
 
     topic: str

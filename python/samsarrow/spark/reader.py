@@ -1,4 +1,4 @@
-"""Batch reads: planned on the driver, read in tasks."""
+"""Batch reads, which are planned on the driver and read in tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class KafkaReader(DataSourceReader):
-    """A batch read. It has only options, since Spark pickles it; a worker creates its own consumer.
+    """A batch read. It has only options, because Spark pickles it for workers, which create their own consumers.
 
     It does not implement `pushFilters`: Spark (seen in 4.1 to 4.3) keeps the plan of a Python source with its filters
-    in the table object that all scans of a DataFrame share, so ranges narrowed for one filter would apply to every
-    other scan too.
+    in the table object that all scans of a DataFrame share, so ranges that were narrowed for one filter would apply to
+    every other scan too.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -33,7 +33,7 @@ class KafkaReader(DataSourceReader):
         return {**self.__dict__, "_options": self._options.for_tasks()}
 
     def partitions(self) -> list[InputPartition]:
-        """Plans the ranges to read, on the driver.
+        """Plans the offset ranges to read. Runs on the driver.
 
         Spark calls this once per DataFrame and keeps the result for all its actions.
         """
@@ -44,10 +44,10 @@ class KafkaReader(DataSourceReader):
             return [replace(offset_range, planned=planned) for offset_range in driver.ranges("batch")]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads the records of a range in order, in a task."""
+        """Reads the records of a range in order. Runs in a task."""
         from samsarrow.spark.fetch import read_range
 
         if not isinstance(partition, OffsetRange):
-            # Without any range, Spark calls this once with a partition of its own.
+            # If no ranges were planned, Spark calls this method once with a partition of its own.
             return iter(())
         return read_range(self._options, partition)

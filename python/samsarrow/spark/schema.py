@@ -1,4 +1,4 @@
-"""Columns of the DataFrame: those of Spark's own Kafka connector, in its order and with its types."""
+"""Columns of the DataFrame, which have the order and the types of Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from samsarrow.spark.types import arrow_type, converted
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-# Types by their names in the Rust client.
+# Spark and Arrow types of columns, by the names of the columns.
 _KINDS: dict[str, tuple[DataType, pa.DataType]] = {
     "binary": (BinaryType(), pa.binary()),
     "string": (StringType(), pa.string()),
@@ -44,7 +44,7 @@ def spark_schema(
 
     Args:
         columns: names of the columns, in order.
-        text: those of key and value that are strings.
+        text: names of the columns that are strings, `key` or `value` or both.
         types: types of decoded columns.
     """
     known = {
@@ -58,7 +58,8 @@ def spark_schema(
 def arrow_schema(
     columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
 ) -> pa.Schema:
-    """Returns the Arrow schema of `spark_schema`: Spark accepts no views or dictionaries, and only microseconds."""
+    """Returns the Arrow schema for a Spark schema. Spark accepts neither views nor dictionaries, and only
+    microseconds."""
     known = {name: arrow for name, (_, arrow) in _TYPES.items()} | dict.fromkeys(text, pa.string())
     known |= {name: arrow_type(kind) for name, kind in (types or {}).items()}
     return pa.schema([pa.field(name, known[name]) for name in columns])
@@ -67,13 +68,13 @@ def arrow_schema(
 def chosen_columns(
     requested: StructType, columns: tuple[str, ...], text: frozenset[str], types: Mapping[str, DataType] | None = None
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Returns the columns that `.schema(...)` selects, in any order, and those of key and value that are strings.
+    """Returns the columns that `.schema(...)` selects, and the names of key and value if they are strings.
 
     Args:
-        requested: the schema that Spark passes: the user's, or that of the source.
-        columns: columns by the options.
-        text: text columns by the options.
-        types: types of decoded columns; a selection of their fields is not checked here.
+        requested: the schema that Spark passes, which is the user's schema or the schema of the source.
+        columns: columns that the options select.
+        text: columns that are text according to the options.
+        types: types of decoded columns. A selection of their fields is not checked here.
 
     Raises:
         ConfigurationError: a column does not exist or has another type.
@@ -113,11 +114,11 @@ class ToSpark:
         self._schema = schema
         self._decoded = frozenset(decoded)
         self._topic = topic
-        # The topic's name repeated for the longest batch so far; shorter batches use a slice.
+        # The name of the topic, repeated for the longest batch so far. Shorter batches use a slice.
         self._topics = pa.array([], pa.string())
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the rows with the columns and types of the schema."""
+        """Converts a batch to the columns and types of the schema."""
         columns = [self._column(batch, field) for field in self._schema]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -134,16 +135,17 @@ class ToSpark:
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):
-            # Imported here: planning does not need it, and the import takes as long as all others together.
+            # Imported here because planning does not need the module, and its import takes as long as all others
+            # together.
             import pyarrow.compute as pc
 
-            # Like Spark's own cast of binary to string, it keeps invalid UTF-8.
+            # Keeps invalid UTF-8, like Spark's own cast of binary to string.
             return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
         return column.cast(field.type)
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:
-    """Returns headers with null for records without any, like Spark's own connector."""
+    """Replaces empty lists of headers by null, as Spark's own connector does."""
     import pyarrow.compute as pc
 
     empty = pc.equal(pc.list_value_length(headers), 0)

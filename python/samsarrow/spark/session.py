@@ -1,4 +1,4 @@
-"""Checks that Spark's workers run a Python with samsarrow, and that a query's sources exist."""
+"""Checks of Spark's workers, which need a Python with samsarrow, and of the sources of a query."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 def check_session(spark: SparkSession) -> None:
     """Checks that the Python of this session's workers can import samsarrow.
 
-    Without it, Spark only reports "Failed to find data source: samsarrow". The check runs that Python on the driver's
-    machine: on a cluster it does not check the other machines.
+    Without it, Spark only reports "Failed to find data source: samsarrow". The check runs this Python on the driver's
+    machine. It does not check the other machines of a cluster.
 
     Args:
         spark: the session, already started.
 
     Raises:
-        ConfigurationError: workers would run a Python without samsarrow; the message says how to choose another.
+        ConfigurationError: workers would run a Python without samsarrow. The message explains how to choose another
+            Python.
     """
     python = spark.conf.get("spark.pyspark.python", None) or spark.sparkContext.pythonExec
     probe = [python, "-c", "import samsarrow, pyarrow, pyspark_samsarrow"]
@@ -43,17 +44,17 @@ def check_session(spark: SparkSession) -> None:
 def wait_for_sources(query: StreamingQuery, timeout: float = 120.0) -> None:
     """Waits until Spark has created the sources of a query that was just started, or the query has ended.
 
-    Call it between the starts of several queries in one session: Spark (seen in 4.3.0) lets the first ones write
-    concurrently to a map that is not thread-safe and that all uses of a Python source share. Occasionally this corrupts
-    the map, and all queries on the source fail with "Task not serializable", "Illegal size ... of collection", until
-    the driver is restarted.
+    Call it between the starts of several queries in one session: Spark (seen in 4.3.0) lets the first queries write
+    concurrently to a map that is not thread-safe, and that all uses of a Python source share. Occasionally this
+    corrupts the map, and all queries on the source fail with "Task not serializable", "Illegal size ... of collection",
+    until the driver is restarted.
 
     Args:
         query: query returned by `start()`.
         timeout: seconds.
 
     Raises:
-        KafkaTimeoutError: its sources do not exist yet.
+        KafkaTimeoutError: the sources of the query did not exist in time.
     """
     deadline = _core.Deadline(timeout)
     while query.isActive and query.status["message"].startswith("Initializing"):
