@@ -135,7 +135,7 @@ class TopicDescription:
 
     Attributes:
         name: name of the topic.
-        topic_id: None if brokers do not support topic ids.
+        topic_id: id of the topic; None if brokers do not support topic ids.
         internal: whether the topic is internal to Kafka.
         partitions: partitions in the order of their numbers.
         authorized_operations: operations on the topic that this client may perform; None unless requested.

@@ -1,4 +1,4 @@
-"""Token providers for OAUTHBEARER: values of the option `sasl.oauthbearer.token.provider`."""
+"""Token providers for OAUTHBEARER, which are values of the option `sasl.oauthbearer.token.provider`."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ Token = str | tuple[Any, ...]
 
 
 class TokenProvider(Protocol):
-    """Provides a client's tokens: option `sasl.oauthbearer.token.provider`, also `oauth_cb`.
+    """Provider of a client's tokens: value of the option `sasl.oauthbearer.token.provider`, or of its alias `oauth_cb`.
 
-    A function, sync or async, that returns the token as text, or a tuple that begins with it: `(token, end)`, `(token,
-    end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970, or a `datetime` with a
-    time zone; if it is missing, the end of a JWT is read from the token, and any other token is requested at each
-    login. `principal` is accepted and ignored; `extensions` is a mapping or pairs, sent to brokers (KIP-342). A
-    function that needs an argument, and any `oauth_cb`, receives the text of option `sasl.oauthbearer.config`.
+    A provider is a function, sync or async, that returns the token as text, or a tuple that begins with the token:
+    `(token, end)`, `(token, end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970,
+    or a `datetime` with a time zone; if it is missing, the end is read from the token if this is a JWT; any other token
+    is requested at each login. `principal` is accepted and ignored; `extensions`, a mapping or pairs, are sent to
+    brokers (KIP-342). A function that needs an argument, and any `oauth_cb`, receives the text of the option
+    `sasl.oauthbearer.config`.
 
-    Or an object with such a function as its method `token`, and optionally another, `extensions`, as in kafka-python
-    and aiokafka. Or the name of one of these, `package.module:function`, which processes on other machines can import,
-    such as Spark's executors; if it names a class, an instance is created.
+    A provider may also be an object with such a function as its method `token`, and optionally a method `extensions`,
+    as in kafka-python and aiokafka. Or it is the name of a function, an object or a class, as
+    `package.module:function`, which processes on other machines, such as Spark's executors, can import. Of a class, an
+    instance is created.
 
-    It is called on a dedicated thread of the client, async functions on an event loop there, never in `poll` or `send`:
-    once before the first login, and again after a part of the token's lifetime (`sasl.login.refresh.*`). It may be
-    slow; a login that waits for longer than 2 s fails, and a later one uses the token. Its exception is the cause of
-    the `AuthenticationError` that calls then raise. Failures to connect (`OSError`, except for files and for responses
-    of 400 to 499) and errors that are `retriable` are temporary: the login is retried. If a broker rejects the token,
-    the client requests another.
+    The provider is called on a dedicated thread of the client (async functions run on an event loop there), never in
+    `poll` or `send`. It is called before the first login, and again after a part of the token's lifetime
+    (`sasl.login.refresh.*`). It may be slow: a login that waits for longer than 2 s fails, and a later login uses the
+    token. An exception of the provider is the cause of the `AuthenticationError` that calls of the client then raise.
+    Failures to connect (`OSError`, except for files and for responses of 400 to 499) and errors that are `retriable`
+    are temporary: the login is retried. If a broker rejects the token, the client requests another.
     """
 
     def __call__(self) -> Token | Awaitable[Token]:
@@ -47,13 +49,13 @@ class TokenProvider(Protocol):
 
 
 def describe(provider: Any) -> str:
-    """Returns the name of a provider for options and errors."""
+    """Returns the name of a provider, for options and errors."""
     named = provider if hasattr(provider, "__qualname__") else type(provider)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 class Source:
-    """Adapter of a provider for the Rust client, which calls it on one thread, one call after another."""
+    """Adapter of a provider for the Rust client, which calls the adapter on one thread, one call after another."""
 
     def __init__(self, option: Any, confluent: bool) -> None:
         provider = _load(option) if isinstance(option, str) else option
@@ -75,7 +77,7 @@ class Source:
         self._runner: asyncio.Runner | None = None
 
     def answer(self, config: str, reply: _core.TokenReply) -> None:
-        """Requests a token, and passes it or an error to the Rust client."""
+        """Requests a token, and passes the token or an error to the Rust client."""
         try:
             token, end, extensions = _parts(self._wait(self._provide(config) if self._with_config else self._provide()))
             if self._extensions is not None:
@@ -86,7 +88,7 @@ class Source:
             reply.give(token, end, extensions)
 
     def close(self) -> None:
-        """Closes the event loop of async providers."""
+        """Closes the event loop on which async providers run."""
         if self._runner is not None:
             self._runner.close()
 
@@ -119,7 +121,7 @@ def _takes_config(provide: Callable[..., Any], confluent: bool) -> bool:
     """Returns whether a provider takes the configuration as its argument.
 
     Raises:
-        ConfigurationError: the provider cannot be called with one argument or none.
+        ConfigurationError: the provider cannot be called with one argument or without arguments.
     """
     try:
         signature = inspect.signature(provide)
@@ -168,10 +170,10 @@ def _pairs(extensions: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> 
 
 
 def _is_retriable(error: BaseException) -> bool:
-    """Returns whether an error is temporary: caused by the network or a server, not by the request."""
+    """Returns whether an error is temporary, because the network or a server caused it and not the request."""
     if isinstance(error, KafkaError):
         return error.retriable
-    # HTTP errors of urllib and requests are OSErrors, too.
+    # HTTP errors of urllib and of requests are OSErrors, too.
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", getattr(error, "code", None))
     if isinstance(status, int) and 400 <= status < 500:

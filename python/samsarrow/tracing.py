@@ -1,4 +1,4 @@
-"""Traces over Kafka, per batch: the OpenTelemetry context is sent in headers and received as links.
+"""Tracing of batches: producers send the OpenTelemetry context in headers, and consumers link to it in spans.
 
     producer.send("t", value, headers=tracing.inject())
     producer.send_batch("t", tracing.inject_batch(table))
@@ -7,8 +7,8 @@
     with tracing.span(batch, group="g"):
         work(batch)
 
-Names follow OpenTelemetry's semantic conventions for messaging, which are in development; docs/metrics.md has their
-version. Install `opentelemetry-api` and configure an exporter of spans.
+Names follow OpenTelemetry's semantic conventions for messaging, which are in development; docs/metrics.md states the
+version in use. Install `opentelemetry-api` and configure an exporter of spans.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("val
 
 
 def traceparents(batch: pa.RecordBatch) -> list[bytes]:
-    """Returns the distinct `traceparent` headers in a batch, up to 128, in the order of their first rows.
+    """Returns up to 128 distinct `traceparent` headers in a batch, in the order of their first rows.
 
-    They are read from the column, without creating rows.
+    Reads the column `headers` without creating row objects.
 
     Args:
         batch: batch of a consumer with `include_headers`; without the column `headers` the result is empty.
@@ -52,7 +52,7 @@ def traceparents(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def _named(batch: pa.RecordBatch, name: str) -> tuple[pa.BinaryArray, pa.IntegerArray]:
-    """Returns the values of the headers with this name, and the numbers of their rows."""
+    """Returns the values of all headers with a name, and the numbers of their rows."""
     column = batch.column("headers")
     headers = column.flatten()
     matches = pc.equal(headers.field("key"), name)
@@ -60,7 +60,7 @@ def _named(batch: pa.RecordBatch, name: str) -> tuple[pa.BinaryArray, pa.Integer
 
 
 def _tracestates(batch: pa.RecordBatch, parents: list[bytes]) -> list[bytes | None]:
-    """Returns the `tracestate` of the first record with each of these `traceparent`s."""
+    """Returns, for each `traceparent`, the `tracestate` of the first record with this `traceparent`."""
     if not parents:
         return []
     states, rows_of_states = _named(batch, "tracestate")
@@ -81,7 +81,7 @@ def _links(batch: pa.RecordBatch) -> list[Link]:
         # Version ff is invalid, and only versions after 00 may have additional fields.
         if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
             continue
-        # As the specification requires, an invalid `tracestate` is treated as a missing one.
+        # As the specification requires, an invalid `tracestate` is treated as if it were missing.
         context = SpanContext(
             int(match[2], 16), int(match[3], 16), is_remote=True, trace_flags=TraceFlags(int(match[4], 16)),
             trace_state=TraceState.from_header([(state or b"").decode("ascii", "replace")]),
@@ -102,15 +102,15 @@ def span(
 ) -> Iterator[Span]:
     """Starts a CONSUMER span for processing one batch, with links to the spans of its records.
 
-    An empty batch gets a span that is not recorded. Exceptions of the block are recorded and raised.
+    If the batch is empty, the span is not recorded. Exceptions of the block are recorded and raised.
 
     Args:
-        batch: batch of a consumer; without `include_headers` the span has no links. It has links to up to 128 different
-            spans, each with the `tracestate` of the first record with that span.
+        batch: batch of a consumer. Without `include_headers` the span has no links. Otherwise it has links to up to 128
+            different spans, each with the `tracestate` of the first record that names the span.
         group: the consumer's `group.id`.
         client_id: the consumer's `client.id`.
-        tracer_provider: by default the global one.
-        attributes: additional attributes.
+        tracer_provider: provider of the tracer, by default the global provider.
+        attributes: additional attributes of the span.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
@@ -150,11 +150,11 @@ def span(
 def inject(
     headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None, context: Context | None = None
 ) -> list[tuple[str, Any]]:
-    """Returns headers for `Producer.send` with the current span, from the configured propagator (`traceparent`).
+    """Returns headers for `Producer.send` that contain the current span, as the configured propagator writes it.
 
     Args:
-        headers: headers to return before them; headers of the same names are replaced.
-        context: by default the current one.
+        headers: headers to return before those of the propagator. Headers with the same names are replaced.
+        context: context to inject, by default the current context.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
@@ -173,17 +173,17 @@ def _carrier(context: Context | None) -> dict[str, bytes]:
 
 
 def inject_batch(data: Any, headers: str = "headers", context: Context | None = None) -> Any:
-    """Returns Arrow data for `Producer.send_batch` with the current span in the headers of all rows.
+    """Returns Arrow data for `Producer.send_batch`, in which the headers of all rows contain the current span.
 
     Args:
         data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`; a
             reader is processed one batch at a time.
         headers: name of the column of headers, `list<struct<key: string, value: binary>>`; added if it is missing.
             Existing headers of a row are kept.
-        context: by default the current one.
+        context: context to inject, by default the current context.
 
     Returns:
-        A reader, or `data` itself without a current span.
+        A reader, or `data` itself if no span is current.
 
     Raises:
         TypeError: `data` is not Arrow data, or its column of headers has another type.
@@ -233,7 +233,7 @@ def _range(count: int) -> pa.Array:
 
 
 def _append_headers(column: pa.Array | None, added: pa.StructArray, rows: int) -> pa.ListArray:
-    """Appends the headers `added` to the list of each row, with operations on whole columns."""
+    """Appends the headers `added` to the headers of each row, with operations on whole columns."""
     count = len(added)
     each = _range(rows)
     if column is None:
@@ -243,7 +243,7 @@ def _append_headers(column: pa.Array | None, added: pa.StructArray, rows: int) -
         parents = pc.list_parent_indices(column).cast(pa.int32())
         size = pc.fill_null(pc.list_value_length(column), 0)
     values = pa.concat_arrays([before, added])
-    # Values ordered by row. The sort is stable, so the headers of a row precede the appended ones.
+    # Sorts the headers by row. The sort is stable, so the existing headers of a row precede the appended headers.
     sources = [_range(len(before)), *[_repeat(len(before) + i, rows) for i in range(count)]]
     order = pc.sort_indices(pa.concat_arrays([parents, *[each] * count]))
     taken = values.take(pa.concat_arrays(sources).take(order))
@@ -252,7 +252,7 @@ def _append_headers(column: pa.Array | None, added: pa.StructArray, rows: int) -
 
 
 def context_of(record: ConsumerRecord) -> Context:
-    """Returns the context in a record's headers, to trace single records: with `use_span`, links, or a parent.
+    """Returns the context in a record's headers, for tracing single records.
 
     Args:
         record: record of a consumer with `include_headers`.

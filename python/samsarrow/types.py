@@ -33,7 +33,7 @@ class OffsetAndMetadata(NamedTuple):
 
     Attributes:
         offset: the next offset to read.
-        metadata: any text, stored with the offset.
+        metadata: any text that is stored with the offset.
         leader_epoch: leader epoch of the last record that was read, if known (KIP-320).
     """
 
@@ -46,9 +46,9 @@ class OffsetAndTimestamp(NamedTuple):
     """An offset found by time.
 
     Attributes:
-        offset: offset of the first record at or after that time.
-        timestamp: timestamp of that record, in milliseconds since 1970.
-        leader_epoch: leader epoch of that record, if the broker sends it.
+        offset: offset of the first record at or after the time.
+        timestamp: timestamp of this record, in milliseconds since 1970.
+        leader_epoch: leader epoch of this record, if the broker sends it.
     """
 
     offset: int
@@ -58,7 +58,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Durations in seconds. Percentiles are rounded up, by up to an eighth.
+    """Statistics of durations, in seconds. Percentiles are rounded up by up to an eighth.
 
     Attributes:
         p50: median duration.
@@ -86,9 +86,9 @@ class ConsumerRecord(NamedTuple):
         offset: offset of the record.
         timestamp: milliseconds since 1970, None if the record has no timestamp.
         timestamp_type: 0 for the producer's time, 1 for the broker's, None for a record of message format v0.
-        key: bytes, or the type of `key_format`. None differs from empty.
-        value: bytes, or the type of `value_format`, such as a `dict` for a record. None is a tombstone.
-        headers: headers in order, names may repeat; empty unless the consumer has `include_headers`.
+        key: bytes, or an object of the type of `key_format`. None and empty keys are different.
+        value: bytes, or an object of the type of `value_format`, such as a `dict` for a record. None is a tombstone.
+        headers: headers in order, in which names may repeat; empty unless the consumer has `include_headers`.
     """
 
     topic: str
@@ -107,9 +107,9 @@ class RecordMetadata(NamedTuple):
     Attributes:
         topic: topic of the record.
         partition: partition of the record.
-        offset: offset in the partition; -1 if the broker does not report it: with `acks=0`, and for a record that was
-            resent after a lost acknowledgement and whose offset the broker no longer remembers.
-        timestamp: milliseconds since 1970, the broker's time if the topic uses it.
+        offset: offset in the partition; -1 if the broker does not report it. This is so with `acks=0`, and for a record
+            that was resent after its acknowledgement was lost, if the broker no longer remembers the offset.
+        timestamp: milliseconds since 1970; the broker's time if the topic uses `LogAppendTime`.
     """
 
     topic: str
@@ -120,7 +120,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionReceipt:
-    """Consecutive rows of a `send_batch` in one partition.
+    """Consecutive rows of a `send_batch` that were written to one partition.
 
     Attributes:
         partition: partition of the rows.
@@ -135,15 +135,16 @@ class PartitionReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """Result of rows of a `send_batch` that went to a broker together.
+    """Result of rows of a `send_batch` that were sent to a broker in one batch.
 
     Attributes:
         topic: topic of the rows.
         partition: partition of the rows.
         base_offset: offset of the first row, -1 if the broker does not report it; None if the rows were not delivered.
         count: number of rows.
-        rows: range of row numbers in the call that contains these rows: the first, and the one after the last. It
-            contains only these rows if its length is `count`; rows of several partitions may share a range.
+        rows: range of row numbers in the call that contains these rows: the number of the first row, and the number
+            after the last row. If the length of the range is more than `count`, it also contains rows of other
+            partitions.
         error: the reason why the rows were not delivered, None if they were.
     """
 
@@ -161,10 +162,11 @@ class NewTopic:
 
     Attributes:
         name: name of the topic.
-        num_partitions: -1 for the broker's default.
-        replication_factor: -1 for the broker's default.
+        num_partitions: number of partitions; -1 for the broker's default.
+        replication_factor: replication factor; -1 for the broker's default.
         configs: settings of the topic, such as `{"cleanup.policy": "compact"}`.
-        assignment: the brokers of each partition, the preferred leader first; determines both numbers above.
+        assignment: the broker ids of each partition's replicas, the preferred leader first. It determines the number of
+            partitions and the replication factor.
     """
 
     name: str
@@ -179,9 +181,9 @@ class TopicListing(NamedTuple):
 
     Attributes:
         name: name of the topic.
-        topic_id: None if brokers do not support topic ids.
+        topic_id: id of the topic; None if brokers do not support topic ids.
         partitions: number of partitions.
-        internal: whether it is internal to Kafka.
+        internal: whether the topic is internal to Kafka.
     """
 
     name: str
@@ -210,8 +212,8 @@ class GroupListing(NamedTuple):
     Attributes:
         group: name of the group.
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
-        state: `Stable`, `Empty` and so on; None if the broker does not report it (before 2.6).
-        type: `classic`, `consumer` (KIP-848), `share`, `streams`; None if the broker does not report it (before 3.8).
+        state: state of the group, such as `Stable` or `Empty`; None from brokers before 2.6.
+        type: `classic`, `consumer` (KIP-848), `share` or `streams`; None from brokers before 3.8.
     """
 
     group: str
@@ -230,7 +232,7 @@ class MemberDescription:
         client_id: client id of the member.
         host: host of the member.
         assignment: assigned partitions.
-        target: partitions that the member will get; None in classic groups.
+        target: partitions that the member will be assigned; None in classic groups.
     """
 
     member_id: str
@@ -248,11 +250,11 @@ class GroupDescription:
     Attributes:
         group: name of the group.
         type: `classic`, or `consumer` if the coordinator assigns partitions (KIP-848).
-        state: `Stable`, `Empty` and so on.
+        state: state of the group, such as `Stable` or `Empty`.
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
-        assignor: name of the assignor; empty without members.
+        assignor: name of the assignor; empty if the group has no members.
         members: members in the order of their ids.
-        authorized_operations: operations that this client is allowed on the group; None unless requested.
+        authorized_operations: operations on the group that this client may perform; None unless requested.
     """
 
     group: str
@@ -270,10 +272,10 @@ class GroupDescription:
 
 
 def to_seconds(time: Seconds | None) -> float | None:
-    """Returns seconds as a number.
+    """Converts a duration to seconds.
 
     Raises:
-        TypeError: it is neither a number nor a timedelta.
+        TypeError: the duration is neither a number nor a timedelta.
     """
     if time is None or isinstance(time, float | int):
         return time
@@ -285,7 +287,10 @@ def to_seconds(time: Seconds | None) -> float | None:
 
 
 def to_milliseconds(time: int | datetime) -> int:
-    """Returns milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
+    """Converts a time to milliseconds since 1970.
+
+    A `datetime` without a time zone is local time, as everywhere in Python.
+    """
     if isinstance(time, datetime):
         return round(time.timestamp() * 1000)
     try:
@@ -297,10 +302,10 @@ def to_milliseconds(time: int | datetime) -> int:
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:
-    """Returns topic and partition.
+    """Converts a partition to a tuple of topic and number.
 
     Raises:
-        TypeError: it is not a `TopicPartition` or another tuple of text and an integer.
+        TypeError: the argument is not a `TopicPartition` or another tuple of text and an integer.
     """
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise TypeError(f"expected a TopicPartition, got {partition!r}")
@@ -314,10 +319,10 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
 
 
 def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
-    """Returns offset, metadata and leader epoch.
+    """Converts an offset to a tuple of offset, metadata and leader epoch.
 
     Raises:
-        TypeError: it is neither an integer nor an `OffsetAndMetadata` of integers and text.
+        TypeError: the argument is neither an integer nor an `OffsetAndMetadata` of integers and text.
     """
     number, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
     try:

@@ -101,8 +101,7 @@ def consumer_options(options: ReadOptions, offset_range: OffsetRange) -> dict[st
 
 
 class _RangeReader:
-    """Reader of one offset range. Control records and gaps in the offsets have no rows and only advance the
-    position."""
+    """Reader of one offset range. Offsets without rows, such as control records, only advance the position."""
 
     def __init__(self, options: ReadOptions, offset_range: OffsetRange) -> None:
         self._options = options

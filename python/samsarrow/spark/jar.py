@@ -17,7 +17,7 @@ VARIABLE = "SAMSARROW_SPARK_JAR"
 # Package that `samsarrow[spark-native]` installs; it contains only the jar.
 _PACKAGE = "samsarrow_spark"
 _NAME = "samsarrow-spark.jar"
-# Folder in which `make jar` builds the jar.
+# Path of the jar that `make jar` builds.
 _BUILT = Path(__file__).resolve().parents[3] / "jvm" / "target" / _NAME
 # Path of the version file in the jar.
 _VERSION = "io/github/samsarrow/spark/version"

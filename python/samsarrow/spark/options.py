@@ -28,7 +28,8 @@ class ReadOptions:
         max_offsets: maximum number of offsets of a micro-batch, or None.
         min_offsets: minimum number of new offsets before a micro-batch starts, or None.
         poll_timeout_s: seconds without progress after which a task fails.
-        token_mechanism: mechanism of the delegation tokens that tasks log in with; None if they log in like the driver.
+        token_mechanism: mechanism of the delegation tokens with which tasks log in; None if they log in like the
+            driver.
         planning: options that the planner parses; empty in tasks.
         typed: keys and values to decode.
     """

@@ -18,7 +18,7 @@ class OffsetRange(InputPartition):
         partition: number of the partition.
         start: the first offset.
         end: the offset after the last offset to read.
-        token: delegation token that the task logs in with, or None.
+        token: delegation token with which the task logs in, or None.
         planned: time at which a batch read was planned, in seconds since 1970; None in streams.
     """
 

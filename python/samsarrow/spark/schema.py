@@ -24,7 +24,7 @@ from samsarrow.spark.types import arrow_type, converted
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-# Spark and Arrow types of columns, by the names of the columns.
+# Spark and Arrow types of columns, by the names of the types in the Rust client.
 _KINDS: dict[str, tuple[DataType, pa.DataType]] = {
     "binary": (BinaryType(), pa.binary()),
     "string": (StringType(), pa.string()),
@@ -58,8 +58,7 @@ def spark_schema(
 def arrow_schema(
     columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
 ) -> pa.Schema:
-    """Returns the Arrow schema for a Spark schema. Spark accepts neither views nor dictionaries, and only
-    microseconds."""
+    """Returns the Arrow schema of batches that Spark accepts: no views, no dictionaries, and only microseconds."""
     known = {name: arrow for name, (_, arrow) in _TYPES.items()} | dict.fromkeys(text, pa.string())
     known |= {name: arrow_type(kind) for name, kind in (types or {}).items()}
     return pa.schema([pa.field(name, known[name]) for name in columns])

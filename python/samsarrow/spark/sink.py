@@ -14,21 +14,21 @@ from samsarrow.spark.write_task import Written, write_batches
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """Writes one task's rows: at least once, since repeated tasks send their rows again, or exactly once."""
+    """Writes one task's rows, either exactly once, or at least once because a repeated task sends its rows again."""
     if options.encoded:
         batches = encoded(options.encoded, batches)
     return write_once(options, batches) if options.exactly_once else write_batches(options, batches)
 
 
 def finish(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
-    """Completes a write whose tasks have stored their rows; returns the number of rows by topic."""
+    """Completes a write after all its tasks have stored their rows. Returns the number of rows by topic."""
     if options.exactly_once:
         check_tasks(options, [message for message in messages if isinstance(message, Written)])
     return rows_by_topic(messages)
 
 
 def rows_by_topic(messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
-    """Returns the number of rows by topic of all successful tasks."""
+    """Returns the number of rows that all successful tasks wrote, by topic."""
     rows: dict[str, int] = {}
     for message in messages:
         if isinstance(message, Written):

@@ -1,4 +1,4 @@
-"""A streaming read with limits and Trigger.AvailableNow: Spark 4.2 and later."""
+"""Streaming reads with read limits and Trigger.AvailableNow, for Spark 4.2 and later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samsarrow.spark.stream_base import Json, StreamReader
 
 
 class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
-    """A streaming read to which Spark passes the query's offsets and a read limit."""
+    """A streaming read that gets the query's offsets and a read limit from Spark."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
@@ -19,9 +19,9 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
         self._reported: Json | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Returns the limit of the options.
+        """Returns the read limit that the options set.
 
-        Spark has no limit that combines a maximum and a minimum: with both, the planner applies the minimum.
+        Spark has no limit that combines a maximum and a minimum. If both are set, the planner applies the minimum.
         """
         if self._options.max_offsets:
             return ReadMaxRows(self._options.max_offsets)
@@ -34,7 +34,7 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
         self._freezing = True
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
-        """Returns the end offsets of the next micro-batch; `start` itself if there are no new records."""
+        """Returns the end offsets of the next micro-batch; `start` itself if no new records have arrived."""
         self.check_schemas()
         # Trigger.Once passes ReadAllAvailable, which overrides the limits of the options.
         everything = isinstance(limit, ReadAllAvailable)
@@ -42,9 +42,10 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
         response = self.driver.request("latest", start=start, limit=None if everything else rows, freeze=self._freezing)
         self._reported = response["latest"]
         end: dict[str, Any] = response["offsets"]
-        # Returns the same object if equal, to keep its text: checkpoints of Spark's connector use other spaces.
+        # Returns `start` itself if the offsets are equal, because its text must not change: checkpoints of Spark's own
+        # connector have other whitespace.
         return start if end == start else end
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """Returns the end offsets of the partitions, for the query's progress."""
+        """Returns the current end offsets of the partitions, which Spark reports in the query's progress."""
         return self._reported

@@ -1,4 +1,4 @@
-"""Streaming reads: the part that is common to all Spark versions."""
+"""Base of streaming reads, which is common to all Spark versions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from samsarrow.spark.evolution import Evolution
     from samsarrow.spark.options import ReadOptions
 
-# Next offset to read by topic and partition, as `{"topic":{"0":23}}`, sorted by topic and partition number: Spark
-# compares offsets by their texts.
+# Next offsets to read by topic and partition, as `{"topic":{"0":23}}`. They are sorted by topic and partition number,
+# because Spark compares their texts.
 Json = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader):
     """Base class of streaming reads.
 
-    One object stays on the driver for the whole query; a pickled copy goes to tasks and only reads.
+    One object is on the driver for the whole query. Pickled copies are sent to tasks and only read.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -44,10 +44,10 @@ class StreamReader(DataSourceStreamReader):
         return {"_options": self._options.for_tasks(), "_driver": None, "_evolution": None}
 
     def check_schemas(self) -> None:
-        """Checks for newer schema versions, if these end the query; called before a micro-batch is planned.
+        """Checks for newer schema versions, if they end the query. Called before a micro-batch is planned.
 
         Raises:
-            SchemaEvolvedError: a schema has a newer version.
+            SchemaEvolvedError: a schema of the query has a newer version.
         """
         if any(typed.evolution is not None for typed in self._options.typed):
             from samsarrow.spark.evolution import Evolution
@@ -62,11 +62,11 @@ class StreamReader(DataSourceStreamReader):
         return offsets
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plans the ranges of a micro-batch, one per task."""
+        """Plans the offset ranges of a micro-batch, one per task."""
         return list(self.driver.ranges("ranges", start=start, end=end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads the records of one range, in a task."""
+        """Reads the records of one offset range. Runs in a task."""
         from samsarrow.spark.fetch import read_range
         from samsarrow.spark.ranges import OffsetRange
 
@@ -74,7 +74,10 @@ class StreamReader(DataSourceStreamReader):
         return read_range(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commits the offsets of records that are in the sink. Spark calls this when it plans the next micro-batch."""
+        """Commits the offsets of records that the sink has stored.
+
+        Spark calls this when it plans the next micro-batch.
+        """
         self.driver.request("commit", end=end)
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write: at least once, since Spark repeats failed micro-batches, or exactly once in transactions."""
+    """A streaming write, exactly once in transactions, or at least once with repetitions of micro-batches."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -25,9 +25,12 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Completes a micro-batch after all its tasks."""
+        """Completes a micro-batch after all its tasks have succeeded."""
         _log.info("micro-batch %d written: %s", batchId, finish(self._options, messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Logs a failed micro-batch. Rows that were sent stay in the topic, and the repetition sends them again."""
+        """Logs the failure of a micro-batch.
+
+        Rows that were sent stay in the topic, and the repetition sends them again.
+        """
         _log.warning("micro-batch %d failed after %s were written", batchId, rows_by_topic(messages))

@@ -17,12 +17,12 @@ from samsarrow.spark.write_options import WriteOptions
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _HEADER_NAME = "array<struct<key:string,value:binary>>"
-# Maximum rows of an Arrow batch.
+# Maximum number of rows of an Arrow batch.
 _ROWS = 10_000
 
 
 class Spark40StreamWriter(DataSourceStreamWriter):
-    """A streaming write: at least once, since Spark repeats failed micro-batches, or exactly once in transactions."""
+    """A streaming write, exactly once in transactions, or at least once with repetitions of micro-batches."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -34,7 +34,7 @@ class Spark40StreamWriter(DataSourceStreamWriter):
         return write_rows(self._options, to_batches(iterator, self._schema, encoded))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Completes a micro-batch after all its tasks."""
+        """Completes a micro-batch after all its tasks have succeeded."""
         finish(self._options, messages)
 
 
@@ -46,7 +46,7 @@ def to_batches(
     Args:
         rows: rows from Spark.
         schema: schema of the rows.
-        encoded: types of the columns that will be encoded.
+        encoded: types of the columns that will be encoded as keys or values, by name.
     """
     encoded = encoded or {}
     types = {field.name: encoded.get(field.name) or _arrow_type(field.dataType) for field in schema.fields}
@@ -64,7 +64,7 @@ def to_batches(
 
 
 def _arrow_type(spark: DataType) -> pa.DataType | None:
-    """Returns the Arrow type of a column, or None for a type that no part of a record has."""
+    """Returns the Arrow type of a column, or None if no field of a record has this type."""
     types = {"string": pa.string(), "binary": pa.binary(), "int": pa.int32()}
     types |= {"timestamp": pa.timestamp("us", "UTC"), "array": _HEADERS}
     name = spark.simpleString()
@@ -72,14 +72,14 @@ def _arrow_type(spark: DataType) -> pa.DataType | None:
 
 
 def _converted(value: Any) -> Any:
-    # Spark passes times without a zone, in the time zone of this process.
+    # Spark passes times as `datetime` without a time zone, in the local time of this process.
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return [row.asDict() for row in value] if isinstance(value, list) else value
 
 
 def _nested(value: Any, kind: pa.DataType) -> Any:
-    """Converts a value to the form that pyarrow expects for this type."""
+    """Converts a value to the Python type that pyarrow expects for this Arrow type."""
     if value is None:
         return None
     if pa.types.is_struct(kind):

@@ -11,10 +11,10 @@ from samsarrow.exceptions import KafkaError
 
 @dataclass(frozen=True)
 class TaskId:
-    """Identity of a task, equal in every attempt of a micro-batch.
+    """Identity of a task, which is the same in every attempt of a micro-batch.
 
     Attributes:
-        query: id of the query, which its checkpoint stores.
+        query: id of the query, which is stored in its checkpoint.
         batch: number of the micro-batch.
         task: number of the task.
     """
@@ -28,7 +28,7 @@ class TaskId:
         """Returns the identity of the running task.
 
         Raises:
-            KafkaError: Spark does not provide it, so that the task cannot write exactly once.
+            KafkaError: Spark does not provide the identity, so the task cannot write exactly once.
         """
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context else None
@@ -48,7 +48,7 @@ class Attempt:
     Attributes:
         task_id: identity of the task.
         topic: topic of the marker's offset; None for a task without rows.
-        repeated: whether an earlier attempt had written the rows.
+        repeated: whether an earlier attempt has written the rows, so that this attempt skipped them.
     """
 
     task_id: TaskId

@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): the driver creates them, and tasks log in with them instead of passwords."""
+"""Delegation tokens (KIP-48), which the driver creates and with which tasks log in instead of with passwords."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from samsarrow.access import DelegationToken
 from samsarrow.config import Secret
 from samsarrow.spark import clients
 
-# Share of a token's lifetime after which the driver creates another one; tasks have the rest.
+# Share of a token's lifetime after which the driver creates another token. The rest remains for running tasks.
 RENEW_AFTER = 0.75
-# Maximum wait until a new token has reached the brokers.
+# Maximum seconds to wait until brokers know a new token.
 PROPAGATION_S = 5.0
 
 
 @dataclass(frozen=True)
 class Token:
-    """A delegation token that tasks log in with.
+    """A delegation token with which tasks log in.
 
     Attributes:
         id: id of the token, which is not secret.
         jaas: value of `sasl.jaas.config` for the token.
-        mechanism: SASL mechanism.
+        mechanism: SASL mechanism with which tasks log in.
     """
 
     id: str
@@ -40,12 +40,12 @@ class Token:
 
 
 class TokenIssuer:
-    """Creates the tokens of a driver process for one login, and renews them.
+    """Issuer of the tokens of a driver process for one login. It replaces a token before the token expires.
 
     Args:
-        create: creates a token on the brokers.
-        mechanism: SASL mechanism of the tasks.
-        clock: current time in seconds.
+        create: function that creates a token on the brokers.
+        mechanism: SASL mechanism with which tasks log in.
+        clock: function that returns the current time in seconds.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ _lock = threading.Lock()
 
 
 def token_for(kafka: Mapping[str, Any], mechanism: str) -> Token:
-    """Returns a token for tasks, created with the login of these options; a token is reused until it must be renewed.
+    """Returns a token for tasks, which is created with the login in the options and reused until it must be replaced.
 
-    Spark keeps its planning processes for a minute or more, so queries and micro-batches share tokens.
+    Spark keeps its planning processes for a minute or more, so several queries and micro-batches share a token.
     """
     global _pid
     key = (*sorted(kafka.items()), ("", mechanism))
@@ -93,7 +93,7 @@ def token_for(kafka: Mapping[str, Any], mechanism: str) -> Token:
 def _create(kafka: Mapping[str, Any]) -> DelegationToken:
     with clients.admin(kafka) as admin:
         created = admin.create_delegation_token()
-        # A broker that does not know the token yet would reject the login of a task.
+        # Waits until brokers know the token, because they would reject the login of a task before.
         deadline = _core.Deadline(PROPAGATION_S)
         while not deadline.passed():
             if any(token.token_id == created.token_id for token in admin.describe_delegation_tokens()):

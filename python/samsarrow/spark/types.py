@@ -1,4 +1,4 @@
-"""Types of typed keys and values: conversion between Arrow and Spark types, and of columns."""
+"""Conversion of types and columns of typed keys and values between Arrow and Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAME: dict[pa.DataType, DataType] = {
     pa.timestamp("us", "UTC"): TimestampType(),
     pa.timestamp("us"): TimestampNTZType(),
 }
-# Unsigned integers and times of day, with the types of Spark's from_avro and from_protobuf.
+# Types of unsigned integers and times of day, as in Spark's from_avro and from_protobuf.
 _WIDER: dict[pa.DataType, DataType] = {
     pa.uint8(): ShortType(),
     pa.uint16(): IntegerType(),
@@ -59,10 +59,10 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
 
     Args:
         arrow: type of a decoded column.
-        path: for errors: `value.user.city`.
+        path: path of the type for errors, such as `value.user.city`.
 
     Raises:
-        ConfigurationError: Spark has no such type.
+        ConfigurationError: Spark has no corresponding type.
     """
     found = _SAME.get(arrow) or _WIDER.get(arrow)
     if found is not None:
@@ -87,7 +87,7 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
-    """Returns the Arrow type in which Spark accepts columns of a type from `spark_type`."""
+    """Returns the Arrow type that columns must have so that Spark accepts them as a type from `spark_type`."""
     if isinstance(spark, StructType):
         return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in spark.fields])
     if isinstance(spark, ArrayType):
@@ -103,8 +103,8 @@ def written_type(spark: DataType, path: str) -> pa.DataType:
     """Returns the Arrow type of a column to encode, with the nullability of the Spark type.
 
     Args:
-        spark: type of a DataFrame's column.
-        path: for errors: `value.user.city`.
+        spark: type of a column in the DataFrame.
+        path: path of the type for errors, such as `value.user.city`.
 
     Raises:
         ConfigurationError: no format supports the type.
@@ -121,7 +121,7 @@ def written_type(spark: DataType, path: str) -> pa.DataType:
         return pa.map_(written_type(spark.keyType, path), item)
     if isinstance(spark, DecimalType):
         return pa.decimal128(spark.precision, spark.scale)
-    # Strings of any collation.
+    # Matches strings with any collation.
     found = pa.string() if isinstance(spark, StringType) else _ARROW.get(spark)
     if found is None:
         raise ConfigurationError(f"column {path} is {spark.simpleString()}, which no format writes: cast it")
@@ -129,17 +129,17 @@ def written_type(spark: DataType, path: str) -> pa.DataType:
 
 
 def selected(full: DataType, requested: DataType, path: str) -> list[str]:
-    """Returns the paths of the fields that `.schema(...)` selects of a type, without the column's name.
+    """Returns the paths of the fields of a type that `.schema(...)` selects, without the column's name.
 
     Args:
-        full: type that the format decodes to.
+        full: type to which the format decodes.
         requested: the type with fewer fields, in any order.
-        path: path from the column on.
+        path: path within the column, for nested types.
 
     Raises:
         ConfigurationError: `requested` is not a selection of the fields of `full`.
     """
-    # Compared before the fields, since a struct may have none.
+    # The types are compared before their fields, because a struct may have no fields.
     if requested == full:
         return [path.partition(".")[2]]
     if isinstance(requested, StructType) and isinstance(full, StructType):
@@ -173,7 +173,7 @@ def selected(full: DataType, requested: DataType, path: str) -> list[str]:
 
 
 def part(name: str) -> str:
-    """Returns a name as a part of a path, in back-quotes if it contains a dot, a comma or a back-quote."""
+    """Returns a name as a path element, in back-quotes if the name contains a dot, a comma or a back-quote."""
     return "`" + name.replace("`", "``") + "`" if not name or set(name) & set(".,`") else name
 
 
@@ -182,11 +182,11 @@ def converted(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
     Args:
         column: decoded column.
-        target: type from `arrow_type`, possibly with fewer fields.
+        target: type from `arrow_type`, which may have fewer fields.
         path: path of the column, for errors.
 
     Raises:
-        BadValueError: a time is out of Spark's range.
+        BadValueError: a time is outside Spark's range.
     """
     kind = column.type
     if kind == target:
@@ -204,14 +204,14 @@ def converted(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         children = converted(column.values, target.value_type, path)
     else:
         return _cast(column, target, path)
-    # The converted items keep the list offsets, including those of a slice.
+    # The converted items keep the offsets of the lists, also if the column is a slice.
     buffers = column.buffers()[:2]
     return pa.Array.from_buffers(target, len(column), buffers, column.null_count, column.offset, [children])
 
 
 def _cast(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # Imported here because it is slow, and few values need it.
+        # Imported here because the import is slow, and few columns need the module.
         import pyarrow.compute as pc
 
         column = pc.floor_temporal(column, unit="microsecond")

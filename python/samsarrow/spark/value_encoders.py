@@ -1,4 +1,4 @@
-"""Encoding of DataFrame columns as typed keys and values: the driver resolves schemas, tasks encode."""
+"""Encoding of DataFrame columns as typed keys and values. The driver resolves schemas, and tasks encode."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ Ids: TypeAlias = tuple[tuple[tuple[str, str], int], ...]
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column that is encoded as keys or values, with all that its encoder needs.
+    """A column that is encoded as keys or values, with the settings of its encoder.
 
     Attributes:
         name: `key` or `value`.
         format: a name in `FORMATS` or `PLAIN`.
         given: arguments of the format.
-        registry: options of the registry's client; empty without a registry. In tasks, which send it no requests, only
-            the url.
-        topic: topic of all rows; None if a column has the topics.
+        registry: options of the registry client; empty without a registry. Tasks send no requests to the registry, so
+            they get only the url.
+        topic: topic of all rows; None if the column `topic` has the topics.
         type: type of the column.
-        found: schemas to write with from the registry, by subject.
-        ids: ids of registered schemas.
+        found: schemas from the registry with which values are written, by subject.
+        ids: ids of registered schemas, by subject and text.
     """
 
     name: str
@@ -49,19 +49,21 @@ class Encoded:
     ids: Ids = ()
 
     def resolved(self) -> Encoded:
-        """Returns a copy with the schemas and ids that tasks need; registers the schema if that is configured.
+        """Returns a copy with the schemas and ids that tasks need. Registers the schema if so configured.
 
         Raises:
-            ConfigurationError: the column does not fit the schema, or the schema to write with is unknown.
+            ConfigurationError: the column does not fit the schema, or the options do not determine the schema to write
+                with.
             SchemaIncompatibleError: the registry rejects the schema, with its reasons.
-            SchemaNotFoundError: the schema, or the subject, must already be registered, and is not.
+            SchemaNotFoundError: the schema or the subject is not registered, and the options do not allow registering
+                it.
             RegistryError: the registry cannot be reached, or returns an error.
         """
-        format = self._format()  # noqa: A001 - as everywhere
+        format = self._format()  # noqa: A001 - the name of the argument everywhere
         if isinstance(format, str):
             self._encoder(format)
             return self
-        # Ids that an earlier micro-batch registered stay valid; the latest version may have changed.
+        # Ids that an earlier micro-batch registered stay valid, but the latest version may have changed.
         format._ids.update(_IDS.get(self, ()))
         self._encoder(format)
         _IDS[self] = ids = tuple(format._ids.items())
@@ -90,13 +92,13 @@ class Encoded:
             given["registry"] = registry_client(self.registry)
         elif self.format == "json" and "schema" not in given:
             given["schema"] = self.type
-        format: Schemed = FORMATS[self.format](**given)  # noqa: A001 - as everywhere
+        format: Schemed = FORMATS[self.format](**given)  # noqa: A001 - the name of the argument everywhere
         format._schemas.update(self.found)
         format._ids.update(self.ids)
         return format
 
 
-# Ids that this process registered. Spark keeps the process across micro-batches, and ids do not change.
+# Ids of schemas that this process registered. Spark keeps the process across micro-batches, and ids do not change.
 _IDS: OrderedDict[Encoded, Ids] = OrderedDict()
 _ENCODERS: OrderedDict[Encoded, Encoder] = OrderedDict()
 _MAX_CACHED = 32
@@ -106,7 +108,7 @@ def encoded(columns: Sequence[Encoded], batches: Iterator[pa.RecordBatch]) -> It
     """Yields the batches of a task with encoded keys and values.
 
     Raises:
-        BadValueError: a row does not fit the schema; no row of its batch is yielded.
+        BadValueError: a row does not fit the schema. No row of its batch is yielded.
     """
     row = 0
     for batch in batches:
@@ -125,7 +127,7 @@ def _with_encoded(column: Encoded, batch: pa.RecordBatch, before: int) -> pa.Rec
         task = "" if context is None else f" of task {context.partitionId()}"
         error.add_note(f"It is in the column {column.name}; rows are counted from 0, among those{task}.")
         raise error
-    # An array beyond the range of 32-bit offsets is encoded in several parts.
+    # The encoder returns several arrays if one would exceed the range of 32-bit offsets.
     parts = [part.column(0) for part in done]
     encoded = parts[0] if len(parts) == 1 else pa.concat_arrays([part.cast(pa.large_binary()) for part in parts])
     columns = {name: encoded if name == column.name else batch.column(name) for name in batch.schema.names}

@@ -1,4 +1,4 @@
-"""Options of typed keys and values, which the Rust client does not check."""
+"""Options of typed keys and values, which are parsed here and not by the Rust client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from samsarrow.values.decode import PLAIN
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-# Prefixes of the options that are checked here.
+# Prefixes of options whose spelling is checked here.
 _PREFIXES = ("key.", "value.", "schema.")
 
 # Options of all formats with schemas.
@@ -36,7 +36,7 @@ _WRITTEN = {
 
 
 def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
-    """Returns the names of options of keys and values, in a fixed order."""
+    """Returns the names of all options of keys and values, in a fixed order."""
     names = ("format", *more, *(name for own in of.values() for name in own))
     return {f"{column}.{name}": None for column in ("key", "value") for name in names}
 
@@ -56,7 +56,7 @@ def parse(options: Mapping[str, str]) -> tuple[tuple[Typed, ...], dict[str, str]
         options: options by lower-case name.
 
     Raises:
-        ConfigurationError: an option is misspelled, has no effect, or has an invalid value.
+        ConfigurationError: an option is misspelled, has no effect or has an invalid value.
     """
     registry, others = _split_registry(options, _READS, _WRITES, "writes")
     typed = tuple(column for name in ("key", "value") if (column := _typed(name, options, registry)) is not None)
@@ -74,8 +74,8 @@ def parse_written(
         columns: types of the DataFrame's columns.
 
     Raises:
-        ConfigurationError: an option is misspelled, has no effect, or has an invalid value; or the DataFrame lacks the
-            column.
+        ConfigurationError: an option is misspelled, has no effect or has an invalid value, or the column is missing in
+            the DataFrame.
     """
     registry, others = _split_registry(options, _WRITES, _READS, "reads")
     topic = options.get("topic", "").strip() or None
@@ -88,13 +88,14 @@ def parse_written(
 def _split_registry(
     options: Mapping[str, str], known: Mapping[str, None], opposite: Mapping[str, None], opposite_name: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the options of the registry's client, and those that are not about keys and values.
+    """Returns the options of the registry client, and the options that are not about keys and values.
 
     Args:
         options: options by lower-case name.
         known: options of keys and values that are valid here.
-        opposite: options that are valid only for writes, in reads, and the reverse.
-        opposite_name: `reads` or `writes`, for the error about these.
+        opposite: options that are valid only in the opposite direction: in writes if `known` is for reads, otherwise in
+        reads.
+        opposite_name: name of the opposite direction for errors, `reads` or `writes`.
     """
     registry = {name.removeprefix(REGISTRY): value for name, value in options.items() if name.startswith(REGISTRY)}
     others = {}
@@ -112,7 +113,7 @@ def _split_registry(
 
 
 def _shown(option: str) -> str:
-    """Returns an option's name as the documentation spells it: Spark passes lower-case names."""
+    """Returns the name of an option as it is spelled in the documentation. Spark passes lower-case names."""
     return option.replace(_ON_ERROR, "onError")
 
 
@@ -122,7 +123,7 @@ def _reject_unused_registry(registry: Mapping[str, str], used: bool) -> None:
 
 
 def take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
-    """Removes from the option `columns` those that the Rust client does not know.
+    """Removes columns that the Rust client does not know from the option `columns`.
 
     Returns:
         All columns of the option, in lower case.
@@ -133,13 +134,13 @@ def take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
     if not set(names).isdisjoint(extra):
         if len(set(names)) < len(names):
             raise ConfigurationError(f"option columns names a column twice: {options['columns']!r}")
-        # The Rust client requires at least one column.
+        # Keeps one column, because the Rust client requires at least one.
         options["columns"] = ",".join(name for name in names if name not in extra) or "offset"
     return names
 
 
 def text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> frozenset[str]:
-    """Returns those of key and value that the option `layout` makes text and that are not decoded.
+    """Returns the columns that `layout` makes text and that are not decoded.
 
     Raises:
         ConfigurationError: `layout` sets the type of a decoded column.
@@ -188,7 +189,7 @@ def _listed(text: str) -> list[str]:
 def _evolution(
     name: str, evolution: Mapping[str, str], given: Mapping[str, str], registry: Mapping[str, str]
 ) -> float | None:
-    """Returns the seconds between checks for newer versions; None for no checks."""
+    """Returns the seconds between checks for newer schema versions; None for no checks."""
     mode = evolution.get("evolution", "ignore")
     interval = evolution.get("evolution.interval.ms", _INTERVAL_MS).strip()
     if mode.strip().lower() not in ("ignore", "restart"):
@@ -243,7 +244,7 @@ def _encoded(
 
 
 def _check_subject(column: Encoded, given: Mapping[str, Any]) -> None:
-    """Rejects options that have no effect on the schema or subject, and options that leave the subject open."""
+    """Rejects options that have no effect on the schema or subject, and options that do not determine the subject."""
     if not column.registry:
         if column.format != "json" and "schema" not in given:
             raise ConfigurationError(
@@ -275,7 +276,7 @@ def _check_subject(column: Encoded, given: Mapping[str, Any]) -> None:
 
 
 def _format(name: str, options: Mapping[str, str], known: Mapping[str, None]) -> tuple[str, dict[str, str]]:
-    """Returns the format of keys or values, empty without one, and its other options."""
+    """Returns the format of keys or values, empty if none is set, and the other options of keys or values."""
     prefix = f"{name}."
     given = {
         option.removeprefix(prefix): options[option]
@@ -294,14 +295,14 @@ def _format(name: str, options: Mapping[str, str], known: Mapping[str, None]) ->
 
 
 def _reject_foreign(name: str, kind: str, given: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> None:
-    """Rejects options of other formats."""
+    """Rejects options that the format does not have."""
     for option in given:
         if option not in own.get(kind, ()):
             raise ConfigurationError(f"option {name}.{_shown(option)} has no effect with {name}.format={kind}")
 
 
 def _arguments(name: str, given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """Returns the options as arguments of the format."""
+    """Returns the options as arguments of the format's class."""
     return tuple((option.replace(".", "_"), _value(f"{name}.{option}", option, text)) for option, text in given.items())
 
 
@@ -327,7 +328,7 @@ def _value(option: str, name: str, text: str) -> Any:
 
 
 def _imports(option: str, text: str) -> tuple[tuple[str, str], ...]:
-    """Parses the names and texts of imported files."""
+    """Parses the names and texts of imported files, which are a JSON object."""
     try:
         files = json.loads(text)
     except ValueError:
@@ -340,7 +341,7 @@ def _imports(option: str, text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str | None:
-    """Returns the dead letter topic, or None."""
+    """Returns the dead letter topic; None if bad records are not sent on."""
     option = f"{name}.deadletter.topic"
     if bad != "deadletter":
         if topic:
@@ -354,18 +355,18 @@ def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str
 
 
 def _topic(options: Mapping[str, str]) -> str | None:
-    """Returns the topic that is read if the options name exactly one."""
+    """Returns the topic that is read, if the options name exactly one topic; otherwise None."""
     topics = _topics(options)
     return topics.pop() if len(topics) == 1 else None
 
 
 def _topics(options: Mapping[str, str]) -> set[str]:
-    """Returns the topics that are read, as far as options name them."""
+    """Returns the topics that the options name; empty for a pattern."""
     topics = {name.strip() for name in options.get("subscribe", "").split(",")} - {""}
     if "assign" in options:
         try:
             topics |= set(json.loads(options["assign"]))
         except (TypeError, ValueError):
-            # The Rust client reports an invalid value.
+            # An invalid value is ignored here, because the Rust client reports it.
             return set()
     return topics

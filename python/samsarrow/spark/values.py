@@ -1,4 +1,4 @@
-"""Typed keys and values: their Spark types, and their decoding in tasks."""
+"""Decoding of typed keys and values in tasks, and their Spark types."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Send: TypeAlias = Callable[[str, pa.RecordBatch, Mapping[int, str]], None]
 
 # Formats with schemas, by name.
 FORMATS: dict[str, Callable[..., Schemed]] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
-# Prefix of the options of the registry's client.
+# Prefix of the options of the registry client.
 REGISTRY = "schema.registry."
 _UNKNOWN = NullType()
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A key or value that is decoded, with all that its decoder needs.
+    """A key or value column that is decoded, with the settings of its decoder.
 
     Attributes:
         name: `key` or `value`.
         format: a name in `FORMATS` or `PLAIN`.
         given: arguments of the format.
-        registry: options of the registry's client; empty without a registry.
-        bad: `raise`, `null` or `deadletter`.
+        registry: options of the registry client; empty without a registry.
+        bad: effect of a value that cannot be decoded: `raise`, `null` or `deadletter`.
         letters: dead letter topic, with `deadletter`.
-        topic: the topic that is read; None for several.
+        topic: topic that is read; None if several topics are read.
         evolution: seconds between checks for newer schema versions, which end a streaming query; None for no checks.
         fields: paths of the fields to decode; None for all.
         found: row schemas from the registry, by subject.
-        type: type of the column.
+        type: type of the decoded column.
     """
 
     name: str
@@ -64,18 +64,18 @@ class Typed:
 
     @property
     def columns(self) -> dict[str, DataType]:
-        """Types of the decoded column and of the columns added beside it."""
+        """Types of the decoded column and of the columns that decoding adds, by name."""
         extra = {f"raw_{self.name}": BinaryType(), f"{self.name}_error": StringType()} if self.bad == "null" else {}
         return {self.name: self.type, **extra}
 
     def resolved(self) -> Typed:
-        """Returns a copy with the type of the column, which may be looked up in the registry.
+        """Returns a copy with the type of the column. Its schema may be fetched from the registry.
 
         Raises:
-            ConfigurationError: the schema cannot be read, or has a type that Spark does not have.
+            ConfigurationError: the schema cannot be read, or Spark has no type for one of its types.
             RegistryError: the registry cannot be reached, or returns an error.
         """
-        format = self._format()  # noqa: A001 - as everywhere
+        format = self._format()  # noqa: A001 - the name of the argument everywhere
         if not isinstance(format, str) and self.topic is None and not {"schema", "subject"} & set(dict(self.given)):
             raise ConfigurationError(
                 f"what {self.name}s look like is unknown for several topics: set the option "
@@ -88,7 +88,7 @@ class Typed:
         return replace(self, found=schemas, type=spark_type(arrow, self.name))
 
     def selected(self, requested: Mapping[str, DataType]) -> Typed:
-        """Returns a copy with only the fields that `.schema(...)` selects.
+        """Returns a copy that decodes only the fields that `.schema(...)` selects.
 
         Args:
             requested: requested types by column.
@@ -110,7 +110,7 @@ class Typed:
         columns = TypedColumns(
             format if self.name == "key" else None,  # type: ignore[arg-type]
             format if self.name == "value" else None,  # type: ignore[arg-type]
-            # The task sends bad records itself, with a cached producer.
+            # The decoder gets no producer, because the task sends bad records itself, with a cached producer.
             self.bad if self.letters is None else DeadLetter(self.letters, None),  # type: ignore[arg-type]
             raw_values=False,
             include_headers=True,
@@ -127,7 +127,7 @@ class Typed:
         if self.fields is not None:
             given["fields"] = self.fields
         try:
-            format = FORMATS[self.format](**given)  # noqa: A001 - as everywhere
+            format = FORMATS[self.format](**given)  # noqa: A001 - the name of the argument everywhere
         except ConfigurationError as error:
             error.add_note(f"This is about the options {self.name}.*.")
             raise
@@ -143,14 +143,16 @@ def decoded(
     Args:
         typed: keys and values to decode.
         batches: batches of a consumer.
-        send: sends bad records to the dead letter topic, before the other rows of their batch are yielded.
+        send: function that sends bad records to the dead letter topic. It is called before the other rows of the batch
+            are yielded.
 
     Raises:
-        BadValueError: a key or value cannot be read; rows before it are yielded first.
+        BadValueError: a key or value cannot be decoded. The rows before it are yielded first.
         RegistryError: a writer's schema cannot be fetched from the registry.
     """
     parts: Iterator[Part] = (Part(batch, batch, None) for batch in batches)
-    # The second stage receives only rows before an error of the first, so its own error comes before that.
+    # The second stage receives only the rows before an error of the first stage, so an error of the second stage is in
+    # an earlier row.
     for column in typed:
         parts = _stage(_decoder(column), column.letters, send, parts)
     for part in parts:
@@ -164,9 +166,9 @@ class Part(NamedTuple):
     """Rows of a batch between two decoding stages.
 
     Attributes:
-        rows: the rows as decoded so far.
+        rows: the rows with the columns decoded so far.
         raw: the undecoded rows.
-        error: error of the value after the last row.
+        error: decode error of the row after the last row; None without one.
     """
 
     rows: pa.RecordBatch
@@ -175,7 +177,7 @@ class Part(NamedTuple):
 
 
 def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts: Iterator[Part]) -> Iterator[Part]:
-    """Decodes keys, or values. A part that becomes too large is split."""
+    """Decodes the keys or the values of parts. A part that becomes too large is split."""
     for rows, raw, error in parts:
         remaining = True
         while remaining:
@@ -209,7 +211,7 @@ def _decoder(typed: Typed) -> TypedColumns:
 
 
 def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the arguments of a format from their hashable form."""
+    """Converts the arguments of a format back from their hashable form."""
     named = dict(given)
     if "imports" in named:
         named["imports"] = dict(named["imports"])
@@ -217,10 +219,10 @@ def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:
-    """Creates the client of a registry in this process.
+    """Creates a registry client in this process.
 
     Args:
-        options: options without their prefix.
+        options: options of the registry client, without their prefix.
 
     Raises:
         ConfigurationError: an option is invalid.

@@ -7,11 +7,11 @@ from pyspark.sql import datasource
 
 
 def has_admission_control() -> bool:
-    """Returns true if Spark passes a streaming source the query's offsets and a read limit: Spark 4.2 and later."""
+    """Returns true if Spark passes the query's offsets and a read limit to a streaming source (Spark 4.2 and later)."""
     name = "pyspark.sql.streaming.datasource"
     return find_spec(name) is not None and hasattr(import_module(name), "SupportsTriggerAvailableNow")
 
 
 def has_arrow_stream_writer() -> bool:
-    """Returns true if Spark passes a streaming sink Arrow batches instead of rows: Spark 4.1 and later."""
+    """Returns true if Spark passes Arrow batches instead of rows to a streaming sink (Spark 4.1 and later)."""
     return hasattr(datasource, "DataSourceStreamArrowWriter")

@@ -1,4 +1,4 @@
-"""Options of writes and the columns that a written DataFrame needs; the Rust client checks both."""
+"""Options of writes, and the columns that a DataFrame needs. The Rust client checks both."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class WriteOptions:
         topic: topic of all rows, which overrides the column `topic`; None uses the column.
         exactly_once: whether a streaming query writes each micro-batch in transactions.
         prefix: prefix of the transactional ids, or None.
-        accepted: number of the micro-batch whose repetition may differ from the written rows, or None.
-        columns: columns that are sent.
-        token_mechanism: mechanism of the delegation tokens that tasks log in with; None if they log in like the driver.
-        token: delegation token that tasks log in with.
+        accepted: number of a micro-batch whose repetition may differ from the rows of an earlier attempt, or None.
+        columns: names of the columns that are sent.
+        token_mechanism: mechanism of the delegation tokens with which tasks log in; None if they log in like the
+            driver.
+        token: delegation token with which tasks log in, or None.
         encoded: columns to encode as keys and values.
     """
 
@@ -46,7 +47,7 @@ class WriteOptions:
         """Rejects options that are invalid for a batch.
 
         Raises:
-            ConfigurationError: the batch overwrites the topic, or is to be written exactly once without a
+            ConfigurationError: the save mode is overwrite, or the batch is to be written exactly once without a
                 transactionalIdPrefix.
         """
         if overwrite:
@@ -63,7 +64,7 @@ class WriteOptions:
             return replace(self, encoded=tuple(column.resolved() for column in self.encoded))
 
     def for_tasks(self) -> WriteOptions:
-        """Returns the options for tasks; with a delegation token instead of the login if that is configured."""
+        """Returns the options for tasks. If so configured, a delegation token replaces the login."""
         if self.token_mechanism is None:
             return self
         token = token_for(self.kafka, self.token_mechanism)

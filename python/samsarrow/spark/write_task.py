@@ -1,4 +1,4 @@
-"""Write task: sends Arrow batches from Spark to topics."""
+"""Write task, which sends Arrow batches from Spark to topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from samsarrow.spark.task_context import Attempt
     from samsarrow.spark.tokens import Token
 
-# Maximum wait for brokers to auto-create a missing topic.
+# Maximum seconds to wait until brokers auto-create a missing topic.
 CREATION_S = 5.0
 
 
@@ -37,7 +37,7 @@ class Written(WriterCommitMessage):
 
 
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Sends all rows and waits until they are stored."""
+    """Sends all rows, and waits until brokers have acknowledged them."""
     with PRODUCERS.lease(localize(options.kafka, options.token)) as handle:
         producer, topics = handle.client, handle.affinity or set()
         handle.affinity = topics
@@ -55,7 +55,8 @@ def send_all(
         options: options of the write.
         producer: producer to send with.
         batches: batches from Spark.
-        check_topic: raises an error for a topic that does not exist; called before rows are sent to it.
+        check_topic: function that raises an error if a topic does not exist. It is called before rows are sent to the
+            topic.
     """
     written = Written()
     deliveries = []
@@ -89,7 +90,7 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
             f"{topics.null_count} of {len(topics)} rows have a null topic and were not sent: without the option "
             "topic every row needs one"
         )
-    # Imported here because it is slow, and most writes have the option topic.
+    # Imported here because the import is slow, and writes with the option topic do not need the module.
     import pyarrow.compute as pc
 
     names = pc.unique(topics).to_pylist()
@@ -98,17 +99,17 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
 
 
 def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer, topics: set[str], topic: str) -> None:
-    """Checks that a topic exists, or that the brokers create it on request.
+    """Checks that a topic exists, or has the brokers create it.
 
     Args:
         kafka: options of the producer.
         token: delegation token to log in with.
         producer: the producer that will send.
-        topics: topics that are known to exist; this one is added.
+        topics: topics that are known to exist. This function adds the topic.
         topic: the topic to look up.
 
     Raises:
-        UnknownTopicOrPartitionError: the topic does not exist and is not created.
+        UnknownTopicOrPartitionError: the topic does not exist, and the brokers do not create it.
     """
     if topic in topics:
         return
@@ -117,7 +118,7 @@ def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer
     if topic in listed.errors:
         raise listed.errors[topic]
     if topic not in listed:
-        # A producer's metadata request may create the topic.
+        # The metadata request of a producer may create the topic.
         timeout_ms = min(int(CREATION_S * 1000), int(kafka.get("max.block.ms", "60000")))
         with Producer({**localize(kafka, token), "max.block.ms": str(timeout_ms)}) as creator:
             try:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """A batch write: at least once, since repeated tasks send their rows again, or exactly once in a query."""
+    """A batch write, exactly once as part of a query, or at least once with repetitions of tasks."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

@@ -33,7 +33,7 @@ __all__ = ["Broker", "ClientCertificate", "Connections", "Logins", "Registry", "
 
 
 def __getattr__(name: str) -> Any:
-    # Modules are imported at first use (PEP 562), since pytest imports this package in every run for its fixture.
+    # Modules are imported at first use (PEP 562), because pytest imports this package in every run to load the fixture.
     if name not in _HOMES:
         raise AttributeError(f"module 'samsarrow.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(f"samsarrow.testing.{_HOMES[name]}"), name)

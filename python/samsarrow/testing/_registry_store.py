@@ -17,7 +17,7 @@ PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "str
 
 
 class ErrorResponse(Exception):  # noqa: N818 - a response to the client, not an error of the registry
-    """An error response, with the registry's error code."""
+    """An error response of the registry, with its error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -56,22 +56,23 @@ class Schema:
 
 @dataclass
 class Context:
-    """A context: a separate namespace of ids and subjects."""
+    """A registry context, which is a separate namespace of ids and subjects."""
 
     ids: dict[int, Schema] = field(default_factory=dict)
     subjects: dict[str, dict[int, int]] = field(default_factory=dict)
-    # Versions of deleted subjects: registries return them with `deleted=true`, and their ids always.
+    # Versions of deleted subjects. Registries return the versions only with `deleted=true`, but always resolve their
+    # ids.
     deleted: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 class Store:
-    """Contexts of the registry. Subjects are qualified as `:.context:subject`; others are in the default context."""
+    """All contexts of the registry. Subjects without a prefix such as `:.context:` are in the default context."""
 
     def __init__(self, level: str) -> None:
         self.contexts: dict[str, Context] = {}
         self.level = checked(level)
         self.levels: dict[str, str] = {}
-        # Results of compatibility checks that tests have set, by subject.
+        # Results of compatibility checks that tests have set, by subject: the reasons for rejection.
         self.verdicts: dict[str, list[str]] = {}
 
     def context(self, subject: str) -> tuple[Context, str]:
@@ -79,7 +80,7 @@ class Store:
         return self.contexts.setdefault(name, Context()), bare
 
     def register(self, subject: str, schema: Schema) -> tuple[int, int]:
-        """Registers a schema as the next version of a subject; returns its id and version."""
+        """Registers a schema as the next version of a subject. Returns its id and its version."""
         context, name = self.context(subject)
         self.validate(subject, schema)
         known = next((number for number, registered in context.ids.items() if registered == schema), None)
@@ -117,7 +118,7 @@ class Store:
         return {"subject": subject, "version": number, "id": versions[number], **schema.response()}
 
     def delete(self, subject: str) -> list[int]:
-        """Deletes a subject; its ids stay valid."""
+        """Deletes a subject. The ids of its schemas stay valid."""
         versions = self.versions(subject)
         context, name = self.context(subject)
         context.deleted.setdefault(name, {}).update(context.subjects.pop(name))
@@ -168,7 +169,7 @@ class Store:
                 raise ErrorResponse(42201, "Invalid schema: it is not JSON.") from None
 
     def incompatibilities(self, subject: str, schema: Schema, version: str | None = None) -> list[str]:
-        """Returns the reasons why a schema is incompatible with a subject, or an empty list."""
+        """Returns the reasons why a schema is incompatible with a subject; empty if it is compatible."""
         if subject in self.verdicts:
             return self.verdicts[subject]
         context, name = self.context(subject)
@@ -202,7 +203,7 @@ def _incompatibility(writer: tuple[str, Sequence[str]], reader: tuple[str, Seque
 
 
 def split(subject: str) -> tuple[str, str]:
-    """Splits a subject into its context with colons, empty for the default context, and its name."""
+    """Splits a subject into its context prefix, which is empty for the default context, and its name."""
     if subject.startswith(":."):
         name, _, bare = subject[1:].partition(":")
         return ("", bare) if name == "." else (f":{name}:", bare)
@@ -216,7 +217,7 @@ def checked(level: str) -> str:
 
 
 def schema_of_body(body: Mapping[str, Any]) -> Schema:
-    """Returns the schema in a request's body."""
+    """Returns the schema in the body of a request."""
     references = tuple((ref["name"], ref["subject"], ref["version"]) for ref in body.get("references") or ())
     rules = json.dumps(body["ruleSet"]) if body.get("ruleSet") else None
     text = body.get("schema")

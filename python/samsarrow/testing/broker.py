@@ -20,9 +20,10 @@ class TelemetryPush:
     Attributes:
         client_id: client id of the client.
         client_instance_id: id that the broker assigned to the client.
-        terminating: whether this was its last push, on closing.
-        compression: compression of the push.
-        metrics: OpenTelemetry's `MetricsData`, decompressed: `opentelemetry.proto.metrics.v1.metrics_pb2` reads it.
+        terminating: whether this was the client's last push, sent when it closed.
+        compression: compression codec of the push.
+        metrics: decompressed bytes of OpenTelemetry's `MetricsData`, which `opentelemetry.proto.metrics.v1.metrics_pb2`
+            parses.
     """
 
     client_id: str
@@ -39,49 +40,52 @@ class Broker:
     protocol and of KIP-848. Times are seconds, or a `timedelta`.
 
     Args:
-        brokers: number of virtual brokers, each on its own port; they lead the partitions in turn.
+        brokers: number of virtual brokers, each on its own port. Partitions are assigned to them in turn.
         topics: number of partitions by topic name.
-        port: port of the first broker, the others follow; 0 for free ports.
-        auto_create_topics: whether a requested topic that does not exist is created, with one partition.
-        group_initial_rebalance_delay: how long the first rebalance of an empty group waits for more members. Kafka
-            waits for 3 seconds; the default here is 0, for fast tests.
-        group_min_session_timeout: the shortest allowed session timeout of a member; 6 by default, as in Kafka.
-        group_max_session_timeout: the longest; 1800 by default, as in Kafka.
-        consumer_group_heartbeat_interval: heartbeat interval of members of KIP-848 groups; 0.5 by default. Kafka has 5;
-            members learn their assignment from heartbeat responses.
-        consumer_group_session_timeout: how long a member may be silent; 45 by default, as in Kafka.
-        offsets_retention: how long a group without members keeps its offsets; 7 days by default, as in Kafka.
-        transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that support
-            it get a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
-        transaction_max_timeout: the longest allowed timeout of a transactional producer; 900 by default, as in Kafka.
-        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0 by
-            default. Kafka takes a moment, during which producers get CONCURRENT_TRANSACTIONS.
-        transactional_id_expiration: how long a transactional id is remembered; 7 days by default, as in Kafka.
-        kafka_version: the Kafka version to emulate, such as `"2.8"`: the broker supports exactly this Kafka's request
-            versions, and has its limits and defaults, such as no KIP-848 groups before 4.0. From 0.8.2 on. Without it,
-            the broker supports every version of every request that it knows.
-        producer_id_expiration: how long a partition remembers an idempotent producer; a day by default, as in Kafka.
+        port: port of the first broker. The other brokers use the following ports. With 0, all brokers use free ports.
+        auto_create_topics: whether a missing topic is created when a client requests it. It gets one partition.
+        group_initial_rebalance_delay: time for which the first rebalance of an empty group waits for more members; 0 by
+            default, for fast tests. Kafka waits for 3 seconds.
+        group_min_session_timeout: minimum session timeout of a member; 6 by default, as in Kafka.
+        group_max_session_timeout: maximum session timeout of a member; 1800 by default, as in Kafka.
+        consumer_group_heartbeat_interval: heartbeat interval of members of KIP-848 groups; 0.5 by default, because
+            members get their assignment in heartbeat responses. Kafka's default is 5.
+        consumer_group_session_timeout: time without a heartbeat after which a member of a KIP-848 group is removed; 45
+            by default, as in Kafka.
+        offsets_retention: time for which a group without members keeps its offsets; 7 days by default, as in Kafka.
+        transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. With 2, producers that support it
+            get a new epoch with each transaction, and add partitions to a transaction by writing to them (KIP-890).
+        transaction_max_timeout: maximum transaction timeout of a producer; 900 by default, as in Kafka.
+        transaction_marker_delay: time from the end of a transaction until its markers are written to partitions and
+            groups; 0 by default. During this time, which is short in Kafka, producers get CONCURRENT_TRANSACTIONS.
+        transactional_id_expiration: time after which an unused transactional id is forgotten; 7 days by default, as in
+            Kafka.
+        kafka_version: the Kafka version to emulate, such as `"2.8"`; 0.8.2 or later. The broker supports exactly the
+            request versions of this Kafka, and has its limits and defaults, such as no KIP-848 groups before 4.0. By
+            default, the broker supports all versions of all requests that it implements.
+        producer_id_expiration: time after which a partition forgets an idempotent producer that does not write; a day
+            by default, as in Kafka.
         security: the `security.protocol` of clients: `"PLAINTEXT"`, `"SSL"`, `"SASL_PLAINTEXT"` or `"SASL_SSL"`. With
-            TLS the broker has a certificate of a private authority, created at the start, which clients must trust:
-            `ca_pem`.
-        client_auth: whether clients present a certificate (`client_certificate`): `"none"`, `"requested"` or
+            TLS, the broker's certificate is signed by a private authority that is created at the start. Clients must
+            trust its certificate, `ca_pem`.
+        client_auth: whether clients must present a certificate (`client_certificate`): `"none"`, `"requested"` or
             `"required"`, like Kafka's `ssl.client.auth`.
-        users: passwords by name, for logins with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
-        sasl_mechanisms: allowed login mechanisms; by default all that the broker supports: `"PLAIN"`,
+        users: passwords by name of the user, for logins with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+        sasl_mechanisms: allowed SASL mechanisms; by default all that the broker supports: `"PLAIN"`,
             `"SCRAM-SHA-256"`, `"SCRAM-SHA-512"` and `"OAUTHBEARER"`, which accepts any unsecured JWT, as Kafka does by
             default.
-        session_lifetime: time after which a client must have reauthenticated, or is disconnected at its next request,
-            like Kafka's `connections.max.reauth.ms`; unlimited by default.
-        telemetry: prefixes of the metrics that clients should push (KIP-714), `[""]` for all, like a Kafka with a
-            telemetry plugin; without it the broker behaves like a Kafka without a plugin. `broker.telemetry()` returns
-            the metrics.
-        telemetry_interval: time between the pushes of a client.
+        session_lifetime: time within which a client must reauthenticate, like Kafka's `connections.max.reauth.ms`.
+            Otherwise it is disconnected at its next request. Unlimited by default.
+        telemetry: prefixes of the metrics that clients should push (KIP-714), `[""]` for all metrics. By default, the
+            broker behaves like a Kafka broker without a telemetry plugin. `broker.telemetry()` returns the metrics.
+        telemetry_interval: time between two pushes of a client.
         telemetry_max_bytes: maximum size of a push, like Kafka's `telemetry.max.bytes`.
-        telemetry_delta: whether counters are pushed as their increase since the last push, as Kafka requests.
-        telemetry_compression: allowed compression of pushes, the preferred first.
+        telemetry_delta: whether clients push the increase of counters since the last push, as Kafka requests, instead
+            of totals.
+        telemetry_compression: allowed compression codecs of pushes, in order of preference.
 
     Raises:
-        OSError: the port is taken.
+        OSError: a port is in use.
         ValueError: a number or name is invalid.
     """
 
@@ -154,7 +158,7 @@ class Broker:
         self._closed = False
 
     def telemetry(self) -> list[TelemetryPush]:
-        """The metrics that clients have pushed (KIP-714), oldest first; the last thousand pushes are kept."""
+        """The metrics that clients have pushed (KIP-714), oldest first. Only the last thousand pushes are kept."""
         pushes = self._core.telemetry()
         return [
             TelemetryPush(client, UUID(bytes=bytes(raw)), last, codec, data)
@@ -168,7 +172,7 @@ class Broker:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate of the broker's authority, for clients to trust.
+        """The certificate of the broker's authority as PEM, which clients must trust.
 
         Raises:
             ValueError: the broker does not speak TLS.
@@ -221,18 +225,18 @@ class Broker:
         self._core.start_node(node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Makes a broker the leader of a partition: others return NOT_LEADER_OR_FOLLOWER from now on."""
+        """Makes a broker the leader of a partition. From now on, the other brokers return NOT_LEADER_OR_FOLLOWER."""
         self._core.move_leader(topic, partition, node)
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """Makes a broker the coordinator of a group: others return NOT_COORDINATOR from now on.
+        """Makes a broker the coordinator of a group. From now on, the other brokers return NOT_COORDINATOR.
 
-        Offsets and members with an assignment move along. An unfinished rebalance starts again.
+        Offsets, and members with an assignment, move to the new coordinator. An unfinished rebalance starts again.
         """
         self._core.move_coordinator(group, node)
 
     def move_transaction_coordinator(self, transactional_id: str, node: int) -> None:
-        """Makes a broker the coordinator of a transactional id: others return NOT_COORDINATOR from now on.
+        """Makes a broker the coordinator of a transactional id. From now on, the other brokers return NOT_COORDINATOR.
 
         An open transaction stays open.
         """
@@ -243,13 +247,13 @@ class Broker:
         return self._core.transaction_state(transactional_id)
 
     def fence(self, transactional_id: str) -> None:
-        """Fences the producer of a transactional id, as an administrator or a second producer with that id does.
+        """Fences the producer of a transactional id, as `fence_producers` or a second producer with the same id does.
 
         Aborts an open transaction.
 
         Raises:
             ValueError: the id is unknown.
-            OSError: its last transaction is not complete yet.
+            OSError: the last transaction of the id is not complete yet.
         """
         self._core.fence(transactional_id)
 
@@ -261,7 +265,7 @@ class Broker:
 
         Args:
             times: number of responses; None for all, until `heal`.
-            without: topics that are missing from these responses. Topics that are created later are missing, too.
+            without: topics that are missing in these responses, in addition to topics that are created later.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -284,23 +288,25 @@ class Broker:
             broker.fail("OffsetCommit", error="NOT_COORDINATOR", times=2)
             broker.fail("Fetch", drop="after", node=1)
 
-        Faults of one API take effect one after another, in the order of these calls.
+        Several faults of one API take effect one after another, in the order of the calls.
 
         Args:
             api: Kafka's name of the API, such as `"Produce"` or `"JoinGroup"`.
             error: Kafka's name of the error for the whole response, such as `"NOT_COORDINATOR"`; the request is not
                 handled, unless `handled` is set.
             times: number of requests; None for all, until `heal`.
-            delay: how long the request waits before it is handled, or before another fault of this call takes effect.
+            delay: time for which the request waits before it is handled, or before another fault of this call takes
+                effect.
             drop: `"before"` closes the connection without handling the request; `"after"` handles it and closes the
                 connection without a response.
-            garbage: the request is handled, and the response is random bytes.
-            node: only requests to this broker.
-            handled: the request is handled (records are written, offsets committed), and the response still has
-                `error`, as from a broker that fails in between.
+            garbage: whether the response consists of random bytes. The request is handled.
+            node: broker to whose requests the fault applies; by default all brokers.
+            handled: whether the request is handled (records are written, offsets committed) although the response has
+                `error`, as from a broker that fails after handling.
 
         Raises:
-            ValueError: an unknown name (the message has the nearest), no fault, or more than one fault.
+            ValueError: a name is unknown (the message has the most similar name), or the call has no fault, or more
+                than one.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -325,20 +331,23 @@ class Broker:
             broker.alter_logins(step=2, token=b"v=AAAA", times=None)  # a broker that does not know the password
 
         Args:
-            step: which response: 0 is the one to SaslHandshake, 1 the one to the mechanism's first token. None for all.
+            step: number of the response in the login: 0 is the response to SaslHandshake, 1 the response to the first
+                token of the mechanism. None for all responses.
             times: number of responses; None for all, until `heal`.
-            node: only responses of this broker.
-            error: Kafka's name of another error. An error in a successful response rejects the client; `"NONE"` in
-                place of an error leaves it rejected.
+            node: broker whose responses are altered; by default all brokers.
+            error: Kafka's name of the error to return instead of the actual one. An error in a successful response
+                makes the broker reject the client. With `"NONE"` instead of an actual error, the client is still
+                rejected.
             message: text of the error.
             mechanisms: mechanisms in the response to SaslHandshake.
             token: token of the mechanism.
             replace: a regular expression and the replacement of its matches in the token; `$1` is its first group.
-                Responses without a match are unchanged, and not counted.
-            session_lifetime: session lifetime in the response; the session still ends at its original time.
+                Responses without a match are unchanged and do not count in `times`.
+            session_lifetime: session lifetime in the response. The session still ends at its original time.
 
         Raises:
-            ValueError: an unknown name, no such broker, an invalid regular expression, or nothing to change.
+            ValueError: a name is unknown, the broker does not exist, the regular expression is invalid, or nothing is
+                to be changed.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -376,7 +385,7 @@ class Broker:
     @overload
     def requests(self, api: str) -> int: ...
     def requests(self, api: str | None = None) -> dict[str, int] | int:
-        """The number of requests so far, by API or of one API; requests that met a fault count too."""
+        """The number of requests so far, by API or of one API. It includes requests with a fault."""
         return self._core.requests() if api is None else self._core.requests_of(api)
 
     def close(self) -> None:

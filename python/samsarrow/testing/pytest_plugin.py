@@ -1,4 +1,4 @@
-"""pytest fixtures; pytest loads them through an entry point."""
+"""pytest fixtures, which pytest loads through an entry point."""
 
 from __future__ import annotations
 

@@ -35,17 +35,17 @@ class _Fault:
 class Registry:
     """An in-memory schema registry over HTTP: subjects, versions, ids, GUIDs, references, contexts, compatibility.
 
-    It responds like Confluent's registry. Compatibility is checked for Avro; schemas of other types are always
-    compatible. It listens on this machine only.
+    The responses are like those of Confluent's registry. Compatibility is checked for Avro; schemas of other types are
+    always compatible. The registry listens on this machine only.
 
         with Registry() as registry, SchemaRegistry(registry.url) as client:
             client.register("orders-value", '"long"')
 
     Args:
-        port: port to listen on; 0 for a free one.
+        port: port to listen on; 0 for a free port.
         compatibility: compatibility level of subjects, `BACKWARD` or another level.
-        auth: name and password, or a token, that each request must have.
-        ssl_context: an SSL context for servers, to serve `https:`.
+        auth: a tuple of name and password, or a token, that each request must have.
+        ssl_context: an SSL context for servers, with which the registry serves `https:`.
 
     Raises:
         RuntimeError: gevent or eventlet has replaced threads by greenlets.
@@ -95,14 +95,14 @@ class Registry:
         """Registers a schema directly, without a request.
 
         Args:
-            subject: subject, with its context, if it is in one: `:.staging:orders-value`.
-            schema: its text, or the parsed text.
+            subject: subject, with its context if it is not in the default context: `:.staging:orders-value`.
+            schema: text of the schema, or its parsed JSON.
             schema_type: `AVRO`, `JSON` or `PROTOBUF`.
-            references: name, subject and version of each.
+            references: name, subject and version of each referenced schema.
             rules: rules of a data contract, as in Confluent's field `ruleSet`.
 
         Returns:
-            Its id.
+            The id of the schema.
 
         Raises:
             ValueError: the schema is rejected.
@@ -117,12 +117,12 @@ class Registry:
             raise ValueError(error.message) from None
 
     def put(self, schema_id: int, schema: str, *, context: str = "", **more: Any) -> None:
-        """Stores a schema under an id without checks, even one that a registry would reject.
+        """Stores a schema under an id without checks, even if a registry would reject the schema.
 
         Args:
             schema_id: the id.
             schema: text of the schema.
-            context: context as in subjects, `:.staging:`.
+            context: context prefix as in subjects, such as `:.staging:`.
             **more: `schema_type` and `references` as for `register`.
         """
         kind, references = more.get("schema_type", "AVRO"), tuple(map(tuple, more.get("references", ())))
@@ -130,13 +130,13 @@ class Registry:
             self._store.context(context)[0].ids[schema_id] = Schema(schema, kind, references)
 
     def put_version(self, subject: str, version: int, schema_id: int) -> None:
-        """Makes an id a version of a subject, without checks."""
+        """Adds the schema with an id to a subject as a version, without checks."""
         with self._lock:
             context, name = self._store.context(subject)
             context.subjects.setdefault(name, {})[version] = schema_id
 
     def remove(self, schema_id: int, *, context: str = "") -> None:
-        """Removes the schema of an id, with all versions that have it."""
+        """Removes the schema with an id, and all versions with this id."""
         with self._lock:
             store = self._store.context(context)[0]
             store.ids.pop(schema_id, None)
@@ -146,10 +146,10 @@ class Registry:
             store.subjects = {name: versions for name, versions in store.subjects.items() if versions}
 
     def delete(self, subject: str) -> list[int]:
-        """Deletes a subject as Confluent's registry does by default: its ids, and references to it, still work.
+        """Deletes a subject. As in Confluent's registry, ids of its schemas and references to it still work.
 
         Returns:
-            Its versions.
+            The versions of the subject.
         """
         with self._lock:
             return self._store.delete(subject)
@@ -160,7 +160,7 @@ class Registry:
             return str(self._store.context(context)[0].ids[schema_id].guid)
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Sets the level of a subject, or the default level."""
+        """Sets the compatibility level of a subject, or the default level."""
         with self._lock:
             if subject is None:
                 self._store.level = checked(level)
@@ -168,7 +168,10 @@ class Registry:
                 self._store.levels[subject] = checked(level)
 
     def judge(self, subject: str, reasons: Sequence[str] | None) -> None:
-        """Makes the subject reject every schema with these reasons, or accept all without any; None checks again."""
+        """Makes a subject reject every schema with these reasons, or accept every schema if the reasons are empty.
+
+        None restores the compatibility check.
+        """
         with self._lock:
             if reasons is None:
                 self._store.verdicts.pop(subject, None)
@@ -180,9 +183,9 @@ class Registry:
 
         Args:
             status: HTTP status.
-            times: number of requests; None until `heal`.
-            path: only requests whose path begins with it.
-            body: body of the response; by default a registry's.
+            times: number of requests; None for all, until `heal`.
+            path: beginning of the paths to which this applies; by default all paths.
+            body: body of the response; by default a body like a registry's.
         """
         with self._lock:
             self._faults.append(_Fault(status, body.encode() if isinstance(body, str) else body, path, times))
@@ -192,7 +195,7 @@ class Registry:
         self._going.clear()
 
     def heal(self) -> None:
-        """Undoes all `fail` and `stall` calls."""
+        """Undoes all `fail` and `stall` calls, so that requests work again."""
         with self._lock:
             self._faults.clear()
         self._going.set()
@@ -201,7 +204,7 @@ class Registry:
         """The number of requests so far, including failed ones.
 
         Args:
-            path: only requests whose method and path begin with it, `GET /schemas/ids/1`, or whose path does.
+            path: beginning of the path, or of method and path, of the requests to count, such as `GET /schemas/ids/1`.
         """
         with self._lock:
             return sum(
@@ -228,7 +231,8 @@ class Registry:
             self._server = _Server(self._port, self)
             self._port = self._server.server_address[1]
             if self._tls is not None:
-                # Handshakes run in the threads of connections, so that a stalled one does not block others.
+                # TLS handshakes run in the threads of connections, so that a stalled handshake does not block other
+                # connections.
                 listening = self._server.socket
                 self._server.socket = self._tls.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -343,7 +347,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         login = self.headers.get("Authorization")
         status, response = self.server.registry._respond(self.command, self.path, login, body)
-        # The client may have disconnected.
+        # Ignored because the client may have disconnected.
         with suppress(OSError):
             self.send_response(status)
             self.send_header("Content-Type", TYPE)

@@ -1,4 +1,4 @@
-"""Connection and login counts of an embedded broker, and client certificates."""
+"""Types for connection and login counts of an embedded broker, and for client certificates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Connections:
     """Counts of client connections so far.
 
     Attributes:
-        accepted: accepted connections, including those that failed their handshake later.
+        accepted: accepted connections, including connections whose TLS handshake failed later.
         refused: failed TLS handshakes.
         resumed: TLS handshakes that resumed an earlier session.
         with_certificate: clients that presented a valid certificate.
@@ -41,7 +41,7 @@ class Logins:
 
     Attributes:
         succeeded: first logins of connections.
-        failed: rejected logins, and requests before a login.
+        failed: rejected logins, and requests that were sent before a login.
         repeated: reauthentications on the same connection (KIP-368).
         expired: connections closed because they had not reauthenticated in time.
     """

@@ -1,4 +1,4 @@
-"""Typed values: decoding serialized keys and values into Arrow columns, and encoding them."""
+"""Typed values: decoding of serialized keys and values into Arrow columns, and encoding of columns."""
 
 from samsarrow.values.avro import Avro
 from samsarrow.values.dead_letter import DeadLetter

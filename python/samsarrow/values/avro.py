@@ -1,4 +1,4 @@
-"""Avro values: their schemas, framing and writers."""
+"""Format of Avro values: their schemas, framing and writers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
 
 @final
 class Avro(RegistryFormat):
-    """Avro values as rows of one schema, whatever schemas they were written with.
+    """Format of Avro values, which are decoded to rows of one schema even if they were written with different schemas.
 
-    A record becomes a struct, any other type a single column; docs/values.md has the table of types. Different schemas
-    are resolved as in the Avro specification 1.12: fields by name or alias in any order, defaults, promotions.
+    A record becomes a struct, any other type a single column; docs/values.md has the table of types. Writers' schemas
+    are resolved to the schema of the rows as in the Avro specification 1.12: fields are matched by name or alias in any
+    order, and have defaults and promotions.
     """
 
     __slots__ = ("_decoder_args", "_encoders")
@@ -70,32 +71,34 @@ class Avro(RegistryFormat):
 
         Args:
             source: `schema` or `registry`.
-            schema: schema of the rows; also the writer's schema of values without frames, and the schema to write with.
-                Optional with a registry or a single writer: the schema to write with is then derived from the columns'
-                types.
-            registry: provides writers' schemas that are not in `writers`; and `schema`, once, at first use.
+            schema: schema of the rows. It is also the writer's schema of values without frames, and the schema to write
+                with. Optional with a registry or a single writer; the schema to write with is then derived from the
+                columns' types.
+            registry: registry from which writers' schemas that are not in `writers` are fetched, and at first use also
+                `schema` if it is not passed.
             subject: subject of `schema`; by default according to `subject_strategy`.
             version: version of `subject`.
-            writers: writers' schemas, by the id or GUID in frames or headers. A sequence has schemas that values name
-                by fingerprint.
+            writers: writers' schemas by the id or GUID in frames or headers, or a sequence of schemas that values
+                identify by fingerprint.
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists and maps to their items.
-            framing: where values name their writer's schema. `auto`: in the record's header `__value_schema_id` (or
-                `__key_schema_id`), in Apicurio's `apicurio.value.contentId` (or `apicurio.key.contentId`), or in
-                Confluent's prefix: byte 0 and an id of 4 bytes, which is written. `header` requires one of the headers,
-                `confluent` the prefix. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a
+            framing: place where values identify their writer's schema. `auto`: the record's header `__value_schema_id`
+                (or `__key_schema_id`), Apicurio's header `apicurio.value.contentId` (or `apicurio.key.contentId`), or
+                Confluent's prefix, which is byte 0 and an id of 4 bytes; the prefix is written. `header` requires one
+                of the headers, `confluent` the prefix. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a
                 fingerprint. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
-            recursion: how often to follow a type that contains itself. Deeper values are invalid. With 0 such a type is
-                rejected where it is read.
-            ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
-            name: name of the written record if no schema is given, with its namespace, as `shop.Order`; by default
-                `TOPIC_value`, or `TOPIC_key`.
-            auto_register: whether to register the schema to write with, once. If not, it must already be registered.
-            use_latest: writes with the subject's `version`, and registers nothing.
-            subject_strategy: `topic` has subjects `TOPIC-value` and `TOPIC-key`, `record` the full name of the record,
-                `topic-record` both, as `TOPIC-shop.Order`; a callable receives the topic, whether it is for keys, and
-                the record's name, and returns the subject.
+            recursion: number of times that a type that contains itself is followed. Deeper values are invalid. With 0,
+                reading such a type is rejected.
+            ignore_rules: whether to read values whose schema has rules (data contracts), which samsarrow does not
+                execute.
+            name: name of the written record with its namespace, such as `shop.Order`, if no schema is passed; by
+                default `TOPIC_value`, or `TOPIC_key`.
+            auto_register: whether to register the schema to write with, once. Otherwise it must already be registered.
+            use_latest: whether to write with the `version` of the subject. No schema is registered then.
+            subject_strategy: with `topic`, subjects are `TOPIC-value` and `TOPIC-key`; with `record`, the full name of
+                the record; with `topic-record`, topic and record, such as `TOPIC-shop.Order`. A callable is passed the
+                topic, whether it is for keys, and the name of the record, and returns the subject.
 
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the message names the field.
@@ -136,7 +139,7 @@ class Avro(RegistryFormat):
             }
         )
         self._decoder_args = (known_writers, None if fields is None else list(fields), framing, enums, recursion)
-        # Keyed by column type, topic, and whether it encodes keys.
+        # Encoders by column type, topic, and whether they encode keys.
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._decoder_args)
@@ -153,14 +156,14 @@ class Avro(RegistryFormat):
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool, record: str | None) -> str:
-        """Returns the subject of the schema."""
+        """Returns the subject of the schema in the registry."""
         subject: str | None = self._arguments["subject"]
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
 
     async def _encoder(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
-        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
+        """Returns the encoder of columns of this type. Registers the schema if `auto_register` is set."""
         cache_key = (like.schema.field(0).type, topic, key)
         if cache_key not in self._encoders:
             text, references, schema_id = await self._write_schema(run, like, topic, key)
@@ -176,7 +179,7 @@ class Avro(RegistryFormat):
     async def _write_schema(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> tuple[str, list[str], int | bytes | None]:
-        """Returns the schema to write with, the schemas it refers to, and its id or GUID if the framing has one."""
+        """Returns the schema to write with, the schemas it refers to, and its id or GUID if frames contain one."""
         arguments, known_writers = self._arguments, self._decoder_args[0]
         framed = arguments["framing"] in ("auto", "header", "confluent", "apicurio8")
         if self._registry is None:
@@ -196,7 +199,8 @@ class Avro(RegistryFormat):
             self._check_rules(latest, latest.subject, "writes")
             return latest.schema, list(latest.needed), latest.id if framed else None
         text = self._derived(like, topic, key) if arguments["schema"] is None else _text(arguments["schema"])
-        # Raises before a schema that the columns do not fit is registered.
+        # Creates an encoder first, which raises an error if the columns do not fit, so that the schema is not
+        # registered.
         _core.ValueEncoder.avro(text, [], like, "none", None)
         if not framed:
             return text, [], None

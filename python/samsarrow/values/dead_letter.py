@@ -1,4 +1,4 @@
-"""Dead letters: records whose keys or values cannot be read."""
+"""Dead letters, which are records whose keys or values cannot be decoded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.
 
 @final
 class DeadLetter:
-    """Sends records whose keys or values cannot be read to another topic, and leaves them out of batches.
+    """Sends records whose keys or values cannot be decoded to another topic, and omits them from batches.
 
-    Each is sent with its key, value, headers and timestamp, and acknowledged before the consumer's position moves past
-    it: an application that is killed sends it again (at least once). Headers have its origin and the reason, as in
-    Kafka Connect (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
-    `VALUE_CONVERTER`), `.exception.class.name`, `.exception.message`.
+    Each record is sent with its key, value, headers and timestamp, and is acknowledged before the consumer's position
+    moves past it. An application that is killed may send a record again (at least once). Additional headers have the
+    origin of the record and the reason, as in Kafka Connect (KIP-298): `__connect.errors.topic`, `.partition`,
+    `.offset`, `.stage` (`KEY_CONVERTER` or `VALUE_CONVERTER`), `.exception.class.name`, `.exception.message`.
 
     Args:
-        topic: topic to send them to.
-        producer: producer to send them with; the application closes it. A `Consumer` needs a `Producer`, an
+        topic: topic to which records are sent.
+        producer: producer with which records are sent. The application closes it. A `Consumer` needs a `Producer`, an
             `AsyncConsumer` an `AsyncProducer`.
     """
 

@@ -1,4 +1,4 @@
-"""Decoding a column of values into a typed column."""
+"""Decoding of a column of values into a typed column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
 
 def decode_values(
     array: pa.Array | pa.ChunkedArray,
-    format: Format,  # noqa: A002 - as `value_format`
+    format: Format,  # noqa: A002 - short for `value_format`
     *,
     topic: str | None = None,
     headers: pa.Array | pa.ChunkedArray | None = None,
@@ -37,22 +37,24 @@ def decode_values(
     """Decodes values, or keys, into a typed column.
 
     Args:
-        array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
+        array: column of type `binary`, `large_binary` or `binary_view`, such as the column `value` of a batch.
         format: `Avro(…)`, `Json(…)`, `Protobuf(…)`, or the name of one of Kafka's own types: `"long"`.
-        topic: topic of the values, for error messages and for a registry's subject.
-        headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, if headers name the
+        topic: topic of the values, for error messages and for the subject in a registry.
+        headers: column `headers` of the same rows, `list<struct<key: string, value: binary>>`, if headers identify the
             schema.
-        key: whether these are keys, which use a different header.
-        on_decode_error: `raise` stops at the first value that cannot be read; `null` makes its row null.
+        key: whether the values are keys, whose schema is in a different header.
+        on_decode_error: `raise` raises an error at the first value that cannot be decoded; `null` makes the row of such
+            a value null.
 
     Returns:
-        As many rows as `array` has: an array for an array, chunks for chunks. A null (a tombstone) stays null.
+        A column with as many rows as `array`: an array for an array, a chunked array for a chunked array. A null (a
+        tombstone) stays null.
 
     Raises:
-        BadValueError: a value cannot be read; the error has the row, the schema, the field and the reason.
-        RegistryError: the registry cannot be reached for a writer's schema. A schema that it does not have makes values
-            invalid instead.
-        SchemaNotFoundError: the registry has no schema of the rows.
+        BadValueError: a value cannot be decoded. The error has the row, the schema, the field and the reason.
+        RegistryError: a writer's schema cannot be fetched, because the registry cannot be reached. If the registry does
+            not have the schema, the value is invalid instead.
+        SchemaNotFoundError: the registry does not have the schema of the rows.
         ConfigurationError: the format is invalid, or a column would exceed the size of an Arrow array.
         TypeError: the array or the headers have another type.
     """
@@ -66,7 +68,8 @@ def decode_values(
         columns["headers"] = _arrow(headers)
         if len(headers) != len(values):
             raise ValueError(f"{len(values)} values have {len(headers)} rows of headers")
-    # Chunks of values and headers end at the same rows. At least one chunk is decoded, for the type of the result.
+    # Splits values and headers into chunks that end at the same rows. At least one chunk is decoded, because it
+    # determines the type of the result.
     batches = pa.table(columns).to_batches() or [pa.record_batch({"value": pa.nulls(0)})]
     row, decoded = 0, []
     for batch in batches:
@@ -81,14 +84,14 @@ def decode_values(
 
 
 async def make_decoder(format: Format, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
-    """Returns the decoder for values, or keys, of a topic; None for any topic."""
+    """Returns the decoder for values or keys of a topic. The topic may be None if the format does not need it."""
     return _plain(format) if isinstance(format, str) else await format._decoder(run, topic, key)
 
 
 def decode_error(
     bad: tuple[int, int | bytes | None, str, str, str | None], row: int, *location: str | None
 ) -> BadValueError:
-    """Returns the error of a value; its text begins with `location`, from the topic down to the row."""
+    """Returns the error of a value. Its text begins with `location`, which consists of topic, partition and so on."""
     _, schema_id, field, reason, schema = bad
     parts = (*location, schema, field and f"field {field}")
     error = BadValueError(f"{', '.join(part for part in parts if part)}: {reason}")
@@ -98,7 +101,7 @@ def decode_error(
 
 
 def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
-    """Returns an Arrow array of pyarrow or of another library as pyarrow's."""
+    """Converts an Arrow array of another library to a pyarrow array; returns pyarrow arrays unchanged."""
     if isinstance(array, (pa.Array, pa.ChunkedArray)):
         return array
     if hasattr(array, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""Encoding typed columns as values."""
+"""Encoding of typed columns as values."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ Encoder: TypeAlias = _core.ValueEncoder | JsonTextEncoder | InHeaders
 
 def encode_values(
     array: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table,
-    format: Format,  # noqa: A002 - as in `decode_values`
+    format: Format,  # noqa: A002 - the name in `decode_values`
     *,
     topic: str | None = None,
     key: bool = False,
 ) -> pa.Array | pa.ChunkedArray:
-    """Encodes a typed column as values, or as keys: `decode_values` reads them back.
+    """Encodes a typed column as values or as keys, which `decode_values` can decode.
 
     Args:
         array: an array of structs, a record batch or a table, for records; or an array of another type that the format
             supports.
         format: `Avro(…)`, `Protobuf(…)`, or the name of one of Kafka's own types: `"long"`.
-        topic: topic of the values, for a registry's subject and for error messages.
-        key: whether these are keys, which have a different subject.
+        topic: topic of the values, for the subject in a registry and for error messages.
+        key: whether the column is encoded as keys, whose schema has a different subject.
 
     Returns:
-        `binary`, as many rows as `array` has: an array for an array or a batch (`large_binary` beyond 2 GiB), chunks
-        for chunks or a table. A null stays null, which is a tombstone.
+        A `binary` column with as many rows as `array`: an array for an array or a batch (`large_binary` beyond 2 GiB),
+        a chunked array for a chunked array or a table. A null (a tombstone) stays null.
 
     Raises:
-        BadValueError: a row does not fit the schema; the error has the row, the field and the reason.
-        ConfigurationError: a column does not fit, and nothing is written; the message names it.
+        BadValueError: a row does not fit the schema. The error has the row, the field and the reason.
+        ConfigurationError: the type of a column does not fit the schema; the message names the column.
         SchemaIncompatibleError: the registry rejects the schema, with its reasons.
-        SchemaNotFoundError: the schema, or the subject, must already be registered, and is not.
+        SchemaNotFoundError: the schema or the subject is not registered, and the format does not register it.
         RegistryError: the registry cannot be reached, or rejects the request.
         TypeError: `array` is not Arrow data.
     """
@@ -61,7 +61,7 @@ def encode_values(
         encoded += [batch.column(0) for batch in done]
         row += len(chunk)
     if isinstance(array, (pa.Array, pa.RecordBatch)):
-        # An array beyond the range of 32-bit offsets is encoded in several parts.
+        # The encoder returns several arrays if one would exceed the range of 32-bit offsets.
         if len(encoded) == 1:
             return encoded[0]
         return pa.concat_arrays([part.cast(pa.large_binary()) for part in encoded])
@@ -69,7 +69,7 @@ def encode_values(
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a batch without rows, of any types."""
+    """Returns a batch without rows, whose columns may have any types."""
     return _core.empty_batch(pa.RecordBatchReader.from_batches(schema, ()))
 
 
@@ -80,7 +80,7 @@ async def make_encoder(
     topic: str | None,
     key: bool,
 ) -> Encoder:
-    """Returns the encoder of the column type of `like`, for values or keys of a topic."""
+    """Returns the encoder for columns with the type of `like`, for values or keys of a topic."""
     return (
         _core.ValueEncoder.plain(format, like)
         if isinstance(format, str)
@@ -89,7 +89,7 @@ async def make_encoder(
 
 
 def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
-    """Returns the rows as arrays, and their type."""
+    """Returns the rows as a list of arrays, and the type of these arrays."""
     if isinstance(array, pa.Array):
         return [array], array.type
     if isinstance(array, pa.ChunkedArray):
@@ -107,6 +107,6 @@ def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
 def encode_error(
     bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
 ) -> BadValueError:
-    """Returns the error of a row of a chunk; `before` is the number of rows before the chunk."""
+    """Returns the error of a row in a chunk. `before` is the number of rows before the chunk."""
     bad = bad or (0, None, "", "", None)
     return decode_error(bad, before + bad[0], topic, f"row {before + bad[0]}")

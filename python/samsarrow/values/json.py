@@ -1,4 +1,4 @@
-"""JSON values: their schemas, and inferring them."""
+"""Format of JSON values, and inference of their schemas."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
 
 @final
 class Json(RegistryFormat):
-    """JSON values as rows of one type; docs/values.md has the table of types.
+    """Format of JSON values, which are decoded to rows of one type; docs/values.md has the table of types.
 
-    Members are matched by name in any order; members without a field are skipped. A missing member is null, or makes
-    the value invalid if the field is not nullable.
+    Members are matched with fields by name in any order. Members without a field are skipped. If a member is missing,
+    its field is null, or the value is invalid if the field is not nullable.
     """
 
     __slots__ = ()
@@ -58,18 +58,21 @@ class Json(RegistryFormat):
 
         Args:
             source: `schema` or `registry`.
-            schema: schema of the rows: a `pyarrow.Schema` or type, or a JSON Schema. `infer_schema` finds one.
-            registry: provides `schema`, once, at first use.
+            schema: schema of the rows: a `pyarrow.Schema` or type, or a JSON Schema. `infer_schema` infers a schema
+            from values.
+            registry: registry from which the schema is fetched at first use, if `schema` is not passed.
             subject: subject of `schema`; by default `TOPIC-value`, or `TOPIC-key`.
             version: version of `subject`.
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists and maps to their items.
-            framing: the frame before a value, which is skipped: JSON values name their members themselves. `auto` is
-                Confluent's prefix, byte 0 and an id of 4 bytes, or no frame; `confluent` requires it, `apicurio8` has
-                an id of 8 bytes, `none` is no frame. `header` has no frame before values either, and writes a header
-                that names the schema.
-            ignore_rules: reads values whose `schema` has rules (data contracts), which samsarrow does not run.
-            auto_register: whether to register a JSON Schema to write with, once. If not, it must already be registered.
+            framing: the frame before a value, which is skipped, because decoding JSON does not need the writer's
+                schema. `auto` is Confluent's prefix (byte 0 and an id of 4 bytes) or no frame, `confluent` requires the
+                prefix, `apicurio8` has an id of 8 bytes, and `none` is no frame. `header` has no frame either, and
+                writes a header that identifies the schema.
+            ignore_rules: whether to read values whose `schema` has rules (data contracts), which samsarrow does not
+                execute.
+            auto_register: whether to register the JSON Schema to write with, once. Otherwise it must already be
+                registered.
 
         Raises:
             ConfigurationError: the schema cannot be read, or has a type without a JSON form; the message names the
@@ -122,7 +125,7 @@ class Json(RegistryFormat):
         return subject or f"{topic}-{'key' if key else 'value'}"
 
     async def _registered(self, run: RunCall, subject: str) -> RegisteredSchema:
-        """Returns the schema of a subject."""
+        """Returns the schema of a subject in the registry."""
         latest = await self._latest(run, subject)
         self._check_rules(latest, subject, "takes")
         return latest
@@ -130,7 +133,7 @@ class Json(RegistryFormat):
     async def _encoder(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> JsonTextEncoder | InHeaders:
-        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
+        """Returns the encoder of columns of this type. Registers the schema if `auto_register` is set."""
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
             if framing in ("header", "confluent", "apicurio8"):
@@ -147,7 +150,8 @@ class Json(RegistryFormat):
             if not isinstance(text, str):
                 raise ConfigurationError("a registry takes a JSON Schema, and schema is Arrow's: give its text")
             reader = _core.ValueDecoder.json(text, (), (), None, framing)
-            # Raises before a schema that the columns do not fit is registered.
+            # Creates an encoder first, which raises an error if the columns do not fit, so that the schema is not
+            # registered.
             JsonTextEncoder(like, b"", reader)
             schema_id = await self._id_of(run, subject, text)
         if framing == "none":
@@ -159,14 +163,14 @@ class Json(RegistryFormat):
         return JsonTextEncoder(like, b"\0" + schema_id.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
     async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
-        """Does nothing: JSON values are read without their writer's schema."""
+        """Does nothing, because JSON values are decoded without their writer's schema."""
 
-    # Headers that name a schema are ignored, too.
+    # Headers that identify a schema are ignored, too.
     _in_headers = False
 
 
 def _columns(schema: Schema) -> Any:
-    """Returns the text of a JSON Schema, or an empty reader with one column of the Arrow type."""
+    """Returns the text of a JSON Schema, or an empty reader with a column of the Arrow type."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
@@ -178,22 +182,22 @@ def _columns(schema: Schema) -> Any:
 
 
 def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
-    """Infers a schema that fits all of these values, which are JSON objects.
+    """Infers a schema that fits all values of a column, which must be JSON objects.
 
     Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), other numbers `double`, strings `string`.
-    Several kinds of values in one place, only nulls, or objects of more than 1000 names become text: the extension type
-    arrow.json. All columns are nullable.
+    Members with several kinds of values, with only nulls, or with objects of more than 1000 names become JSON text,
+    with the extension type arrow.json. All columns are nullable.
 
     Args:
-        values: `binary` or `string`, as the column `value` of a batch; with or without Confluent's prefix. Nulls are
-            skipped.
+        values: column of type `binary` or `string`, such as the column `value` of a batch, with or without Confluent's
+            prefix. Nulls are skipped.
 
     Returns:
-        A schema for `Json(schema)`.
+        A schema to pass to `Json(schema)`.
 
     Raises:
         BadValueError: a value is not JSON.
-        ConfigurationError: not all values are objects, or none has a field.
+        ConfigurationError: a value is not an object, or no value has a member.
         TypeError: the array is of another type.
     """
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):

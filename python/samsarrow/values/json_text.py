@@ -7,21 +7,22 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 
-# Bytes that 32-bit offsets can address.
+# Number of bytes that 32-bit offsets can address.
 _MAX_OFFSET32 = 1 << 31
 _Bad = tuple[int, int | bytes | None, str, str, str | None]
 
 
 class JsonTextEncoder:
-    """Writes rows as JSON, as `send_batch(value_format="json")` does, after a frame.
+    """Encoder that writes rows as JSON after a frame, as `send_batch(value_format="json")` does.
 
-    Unlike `send_batch`, it omits null members if the schema allows a missing member but not null.
+    Unlike `send_batch`, the encoder omits a null member if the schema allows the member to be missing, but not to be
+    null.
 
     Args:
-        like: batch with the columns' types, which are checked against the schema.
+        like: batch with the types of the columns, which are checked against the schema.
         frame: bytes before each value.
-        reader: decoder of framed values with the target schema. If the columns' types do not guarantee that values
-            fit the schema, written values are read back with it.
+        reader: decoder of framed values with the target schema. If the types of the columns do not guarantee that
+            values fit the schema, encoded values are decoded again as a check.
     """
 
     def __init__(self, like: pa.RecordBatch, frame: bytes, reader: _core.ValueDecoder) -> None:
@@ -40,7 +41,7 @@ class JsonTextEncoder:
         self._fits, self._required = _always_fits(kind, target), _required(kind, target)
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch] | None, _Bad | None]:
-        """Returns the texts, in several batches if they are large, or the first row that does not fit the schema."""
+        """Returns the texts, in several batches if they are large, or the error of the first row that does not fit."""
         if (bad := _core.json_non_finite(batch)) is not None:
             return None, bad
         done: list[pa.RecordBatch] = []
@@ -53,7 +54,7 @@ class JsonTextEncoder:
                 return None, (start + bad_text[0], *bad_text[1:])
             [texts] = written.columns
             if self._frame:
-                # Imported here because it is slow, and few users of this module write JSON.
+                # Imported here because the import is slow, and few users of this module write JSON.
                 import pyarrow.compute as pc
 
                 frame, end = (pa.scalar(part, texts.type) for part in (self._frame, b""))
@@ -89,7 +90,7 @@ def _required(kind: pa.DataType, target: pa.DataType) -> list[str]:
 
 
 def _field_fits(field: pa.Field, target: pa.Field) -> bool:
-    """Returns true if every value of `field` can be read as `target`; false if that depends on the value."""
+    """Returns true if every value of `field` can be read as `target`, false if this depends on the value."""
     kind, into = field.type, target.type
     if field.nullable and not target.nullable:
         return False
@@ -115,7 +116,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _bytes_in(kind: pa.DataType, path: str) -> str | None:
-    """Returns the path of a bytes column: these are written as hexadecimal, but a schema reads them as base64."""
+    """Returns the path of a column of bytes, which would be written as hexadecimal but decoded as base64; or None."""
     if pa.types.is_struct(kind):
         below = [(field.type, f"{path}.{field.name}".lstrip(".")) for field in kind]
     elif pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""Protobuf values: their schemas and framing."""
+"""Format of Protobuf values: their schemas and framing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Protobuf"]
 
 @final
 class Protobuf(RegistryFormat):
-    """Protobuf values as rows of one message, without generated classes.
+    """Format of Protobuf values, which are decoded to rows of one message type without generated classes.
 
-    A message becomes a struct; docs/values.md has the table of types. Fields of values written with another version of
-    the message are matched by number.
+    A message becomes a struct; docs/values.md has the table of types. If a value was written with another version of
+    the message, its fields are matched by number.
     """
 
     __slots__ = ("_decoder_args", "_encoders", "_imports")
@@ -64,27 +64,30 @@ class Protobuf(RegistryFormat):
             source: `schema` or `registry`.
             schema: the text of a `.proto` file, or a serialized FileDescriptorSet, as from `protoc -o FILE
                 --include_imports`. Optional with a registry.
-            registry: provides writers' schemas; and `schema`, once, at first use. Without one, all ids stand for
-                `schema`.
-            message: name of the message to decode, with the package if it is ambiguous. By default the first message of
-                the file.
+            registry: registry from which writers' schemas are fetched, and at first use also `schema` if it is not
+                passed. Without a registry, all ids stand for `schema`.
+            message: name of the message type to decode, with the package if the name is ambiguous. By default the first
+                message type in the file.
             subject: subject of `schema`; by default `TOPIC-value`, or `TOPIC-key`.
             version: version of `subject`.
-            imports: the texts of files that schemas import and the registry does not have, by name. Those of
+            imports: texts of files that schemas import and that the registry does not have, by name. Files of
                 `google/protobuf` and `google/type` are built in.
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists to their items, and through maps to their values.
-            framing: where values name their writer's schema and message. `auto`: in the record's header
-                `__value_schema_id` (or `__key_schema_id`), or in Confluent's prefix: byte 0, an id of 4 bytes, and the
-                message's indexes, which is written. `header` and `confluent` require one of them. `apicurio8`: byte 0,
-                an id of 8 bytes, and the message's name as Apicurio's serializers write it. `none`: no frame.
+            framing: place where values identify their writer's schema and message type. `auto`: the record's header
+                `__value_schema_id` (or `__key_schema_id`), or Confluent's prefix, which is byte 0, an id of 4 bytes,
+                and the indexes of the message type; the prefix is written. `header` requires the header, `confluent`
+                the prefix. `apicurio8`: byte 0, an id of 8 bytes, and the name of the message type as Apicurio's
+                serializers write it. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
-            recursion: how often to follow a message that contains itself. Deeper values are invalid. With 0 such a
-                message is rejected where it is read.
-            ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
-            auto_register: whether to register `schema` when values are encoded; if not, it must already be registered.
-            use_latest: encodes with the version of `subject`, even if `schema` is given. Without `schema` this is
-                always so.
+            recursion: number of times that a message type that contains itself is followed. Deeper values are invalid.
+                With 0, reading such a message type is rejected.
+            ignore_rules: whether to read values whose schema has rules (data contracts), which samsarrow does not
+                execute.
+            auto_register: whether to register `schema` when values are encoded. Otherwise it must already be
+                registered.
+            use_latest: whether to encode with the `version` of the subject even if `schema` is passed. Without
+                `schema`, this version is always used.
 
         Raises:
             ConfigurationError: the schema cannot be read, or has no Arrow type; the message names the line or field.
@@ -114,7 +117,7 @@ class Protobuf(RegistryFormat):
         by_id = registry is not None
         self._decoder_args = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
         self._imports = list((imports or {}).values())
-        # Keyed by column type and subject.
+        # Encoders by column type and subject.
         self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._decoder_args)
@@ -132,14 +135,14 @@ class Protobuf(RegistryFormat):
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
-        """Returns the subject of the schema."""
+        """Returns the subject of the schema in the registry."""
         subject: str | None = self._arguments["subject"]
         return subject_of("topic", topic, key, None) if subject is None else subject
 
     async def _encoder(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
-        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
+        """Returns the encoder of columns of this type. Registers the schema if `auto_register` is set."""
         framed = self._arguments["framing"] != "none"
         subject = self._subject(topic, key) if self._registry is not None and framed else None
         cache_key = (like.schema.field(0).type, subject)
@@ -154,7 +157,7 @@ class Protobuf(RegistryFormat):
     async def _write_schema(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
     ) -> tuple[str | bytes, list[str], int | None]:
-        """Returns the schema to write with, the schemas it refers to, and its id if the framing contains one."""
+        """Returns the schema to write with, the schemas it refers to, and its id if frames contain one."""
         arguments, schema = self._arguments, self._arguments["schema"]
         if self._registry is not None and (schema is None or arguments["use_latest"]):
             latest = await self._latest(run, self._subject(topic, key))
@@ -172,6 +175,7 @@ class Protobuf(RegistryFormat):
                 "descriptors, and a schema with imports, are not registered here: register it with its references, and"
                 " give use_latest=True"
             )
-        # Raises before a schema that the columns do not fit is registered.
+        # Creates an encoder first, which raises an error if the columns do not fit, so that the schema is not
+        # registered.
         _core.ValueEncoder.protobuf(schema, [], arguments["message"], like, "none", None)
         return schema, [], await self._id_of(run, self._subject(topic, key), schema)

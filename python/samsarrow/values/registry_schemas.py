@@ -1,4 +1,4 @@
-"""Base class of the formats with schemas: access to a schema registry, and caches of its responses."""
+"""Base class of the formats with schemas, which fetches schemas from a registry and caches them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 class RegistryFormat:
-    """A format whose schemas may come from a schema registry."""
+    """Base of formats whose schemas may come from a schema registry."""
 
     __slots__ = ("_arguments", "_decoders", "_ids", "_registry", "_schemas")
 
     _kind: ClassVar[SchemaType]
-    # Defaults of arguments other than None.
+    # Defaults of arguments, if they are not None.
     _defaults: ClassVar[Mapping[str, Any]]
-    # Texts of imported schemas that the registry may not have.
+    # Texts of imported files that the registry may not have.
     _imports: list[str] = []  # noqa: RUF012 - never changed
 
     def _keep(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
         self._registry: SchemaRegistry | None = arguments["registry"]
-        # Keyed by subject; None is the schema that was passed.
+        # Decoders by subject; None for the schema that was passed as an argument.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
         # Row schemas from the registry, by subject.
         self._schemas: dict[str, RegisteredSchema] = {}
@@ -37,7 +37,7 @@ class RegistryFormat:
         self._ids: dict[tuple[str, str], int] = {}
 
     async def _latest(self, run: RunCall, subject: str) -> RegisteredSchema:
-        """Returns the requested version of a subject, by default the latest; it is fetched once."""
+        """Returns the requested version of a subject, by default the latest version. It is fetched only once."""
         assert self._registry is not None
         if subject not in self._schemas:
             latest = await run(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
@@ -48,13 +48,13 @@ class RegistryFormat:
         return self._schemas[subject]
 
     def _check_rules(self, schema: RegisteredSchema, subject: str | None, action: str) -> None:
-        """Rejects a data contract unless its rules are ignored."""
+        """Rejects a schema with rules (a data contract), unless `ignore_rules` is set."""
         if schema.has_rules and not self._arguments["ignore_rules"]:
             text = f"the schema of subject {subject} has rules, which samsarrow does not run"
             raise ConfigurationError(f"{text}: ignore_rules=True {action} values as they are")
 
     async def _id_of(self, run: RunCall, subject: str, text: str) -> int:
-        """Returns the id of a schema to write with; it is registered or looked up once."""
+        """Returns the id of a schema to write with. The schema is registered or looked up only once."""
         assert self._registry is not None
         if (subject, text) not in self._ids:
             core = self._registry._open
@@ -63,11 +63,11 @@ class RegistryFormat:
         return self._ids[subject, text]
 
     async def _header(self, run: RunCall, schema_id: int | bytes | None) -> bytes:
-        """Returns the header value that names a schema by its GUID, as Confluent's serializers do.
+        """Returns the header value that identifies a schema by its GUID, as Confluent's serializers do.
 
         Args:
-            run: waits for a call of the Rust client, blocking or awaiting.
-            schema_id: id or GUID of the schema. Without a registry an id is written as it is.
+            run: function that waits for a call of the Rust client, by blocking or awaiting.
+            schema_id: id or GUID of the schema. Without a registry, the header has the id itself.
         """
         if isinstance(schema_id, int):
             if self._registry is None:
@@ -79,7 +79,7 @@ class RegistryFormat:
         return b"\1" + schema_id
 
     async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
-        """Fetches the writers' schemas of a batch that the decoder does not have."""
+        """Fetches the writers' schemas of a batch, if the decoder does not have them yet."""
         if self._registry is not None:
             call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"], self._imports)
             if call is not None:
@@ -87,12 +87,12 @@ class RegistryFormat:
 
     @property
     def _in_headers(self) -> bool:
-        """True if record headers may name the writer's schema."""
+        """True if record headers may identify the writer's schema."""
         return self._arguments["framing"] in ("auto", "header")
 
     @property
     def _writes_headers(self) -> bool:
-        """True if the schema to write with is named in a record header instead of a frame."""
+        """True if a record header identifies the schema to write with, instead of a frame."""
         return bool(self._arguments["framing"] == "header")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ class RegistryFormat:
 def split_source(
     source: T | SchemaRegistry | None, schema: T | None, registry: SchemaRegistry | None
 ) -> tuple[T | None, SchemaRegistry | None]:
-    """Returns the schema and the registry, one of which may have been passed as the positional `source`."""
+    """Returns the schema and the registry. One of them may have been passed as the positional argument `source`."""
     if isinstance(source, SchemaRegistry):
         if registry is not None:
             raise TypeError("the registry is passed twice")

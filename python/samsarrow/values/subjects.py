@@ -14,7 +14,7 @@ SubjectStrategy: TypeAlias = Literal["topic", "record", "topic-record"] | Callab
 
 
 def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: str | None) -> str:
-    """Returns the subject of a topic's values or keys of this record type."""
+    """Returns the subject for values or keys of a topic, with the name of their record type."""
     if callable(strategy):
         return strategy(topic, key, record)
     if topic is None and strategy != "record":
@@ -29,6 +29,6 @@ def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: 
 
 
 def record_name(topic: str) -> str:
-    """Returns a topic's name as a valid Avro record name."""
+    """Converts the name of a topic to a valid Avro record name."""
     name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in topic)
     return f"_{name}" if name[:1].isdigit() else name

@@ -29,10 +29,10 @@ class Read(NamedTuple):
     """Result of decoding a batch.
 
     Attributes:
-        rows: decoded rows, up to the first bad value if bad values raise.
-        taken: number of rows of the batch that were processed, including those in `dead`.
-        error: error of the value after the last row.
-        dead: errors of the rows that go to the dead letter topic, by row number; these are not in `rows`.
+        rows: decoded rows, up to the first bad value if bad values are errors.
+        taken: number of rows of the batch that were processed, including rows in `dead`.
+        error: decode error of the row after the last processed row; None without one.
+        dead: decode errors of the rows that go to the dead letter topic, by row number. These rows are not in `rows`.
     """
 
     rows: pa.RecordBatch
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 class TypedColumns:
-    """Decoders of a consumer's keys and values; their schema stays the same for the consumer's lifetime."""
+    """Decoders of a consumer's keys and values. All decoded batches of the consumer have the same schema."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class TypedColumns:
 
     @property
     def needs_headers(self) -> bool:
-        """True if batches must include headers: they may name schemas, and dead letters keep them."""
+        """True if batches must include headers, because headers may identify schemas, or are sent with dead letters."""
         return self.letters is not None or any(
             not isinstance(value, str) and value._in_headers for value in self._formats.values()
         )
@@ -83,11 +83,11 @@ class TypedColumns:
         return len(self._decoders) == len(self._formats)
 
     async def prepare(self, run: RunCall, topics: set[str]) -> None:
-        """Creates the decoders, and fetches row schemas from the registry if necessary.
+        """Creates the decoders. Fetches row schemas from the registry if necessary.
 
         Args:
-            run: waits for a call of the Rust client, blocking or awaiting.
-            topics: the topics that are read, as far as they are known.
+            run: function that waits for a call of the Rust client, by blocking or awaiting.
+            topics: topics that are read, if they are known.
         """
         topic = next(iter(topics)) if len(topics) == 1 else None
         self._decoders = {
@@ -101,11 +101,11 @@ class TypedColumns:
         return self._assembled(raw.slice(0, 0), columns)
 
     async def read(self, run: RunCall, raw: pa.RecordBatch) -> Read:
-        """Decodes a batch, or as many of its rows as fit into `LIMIT` bytes."""
+        """Decodes a batch, or its first rows if the decoded batch would exceed `LIMIT` bytes."""
         strict = self._on_decode_error == "raise"
         columns, first_error = {}, None
         for name, decoder in self._decoders.items():
-            format, key = self._formats[name], name == "key"  # noqa: A001 - as everywhere
+            format, key = self._formats[name], name == "key"  # noqa: A001 - the name of the argument everywhere
             batch = pa.record_batch({"value": raw.column(name), **_headers(raw)})
             if not isinstance(format, str):
                 await format._learn(run, decoder, batch, key)
@@ -166,7 +166,7 @@ def _error(raw: pa.RecordBatch, name: str, bad: tuple[int, int | bytes | None, s
 
 
 def _dead(columns: dict[str, pa.RecordBatch]) -> dict[int, str]:
-    """Returns the errors of keys and values by row number."""
+    """Returns the decode errors of keys and values, by row number."""
     dead: dict[int, str] = {}
     for name, rows in columns.items():
         errors = rows.column("error")

@@ -1,4 +1,4 @@
-"""Encoding of keys and values of Arrow data while it is sent."""
+"""Encoding of keys and values of Arrow data while the data is sent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class WrittenRows:
-    """Rows of Arrow data with an additional column for encoded keys and one for encoded values.
+    """Rows of Arrow data with additional columns for encoded keys and encoded values. If headers identify the schemas,
+    a column with these headers is added, too.
 
-    If headers name their schemas, a column with these headers is added, too.
-
-    Attributes:
-        reader: the rows.
-        key: name of the column of keys; None is the default.
-        value: name of the column of values, or names of several; None is the default.
-        headers: name of the column of headers; None is the default.
+        Attributes:
+            reader: the rows.
+            key: name of the column of keys; None for the default name.
+            value: name of the column of values, or names of several columns; None for the default name.
+            headers: name of the column of headers; None for the default name.
     """
 
     def __init__(self, topic: str, source: pa.RecordBatchReader) -> None:
@@ -50,7 +49,7 @@ class WrittenRows:
         value_format: Format | None,
         headers: str | None = None,
     ) -> WrittenRows:
-        """Checks the columns and registers their schemas, before the first row is encoded."""
+        """Creates the reader. Checks the columns and registers schemas before the first row is encoded."""
         source = reader_of(data)
         rows = WrittenRows(topic, source)
         rows.key, rows.value, rows.headers, schema = key, value, headers, source.schema
@@ -88,20 +87,20 @@ class WrittenRows:
 
 
 def _headers_of(schema: pa.Schema, name: str | None) -> str | None:
-    """Returns the name of the column of headers, or None without one."""
+    """Returns the name of the column of headers, or None if the data has no such column."""
     if name is not None and name not in schema.names:
         raise ConfigurationError(f"there is no column {name!r} of headers")
     return name or ("headers" if "headers" in schema.names else None)
 
 
 def _with_header(headers: Any, written: pa.Array, name: str, header: bytes) -> pa.Array:
-    """Returns the headers of rows, with one more for each row that is not a tombstone."""
+    """Returns the headers of rows, with an additional header in each row that is not a tombstone."""
     columns = {"value": written} if headers is None else {"value": written, "headers": headers}
     return _core.with_schema_header(pa.record_batch(columns), name, header).column(0)
 
 
 def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> tuple[list[str], bool]:
-    """Returns the columns of keys or values, and whether they are encoded as the fields of one struct."""
+    """Returns the names of the columns of keys or values, and true if they are encoded as fields of one struct."""
     columns = [part if name is None else name] if name is None or isinstance(name, str) else list(name)
     for column in columns:
         if schema.get_all_field_indices(column) == []:
@@ -112,7 +111,7 @@ def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> t
 
 
 def _column(rows: Any, columns: list[str], is_struct: bool) -> Any:
-    """Returns the single column, or a struct of the columns."""
+    """Returns the single column, or a struct array of the columns."""
     picked = rows.select(columns)
     if not is_struct:
         return picked.column(0)
