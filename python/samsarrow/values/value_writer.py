@@ -19,14 +19,15 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class WrittenRows:
-    """Rows of Arrow data with additional columns for encoded keys and encoded values. If headers identify the schemas,
-    a column with these headers is added, too.
+    """Rows of Arrow data with additional columns for encoded keys and encoded values.
 
-        Attributes:
-            reader: the rows.
-            key: name of the column of keys; None for the default name.
-            value: name of the column of values, or names of several columns; None for the default name.
-            headers: name of the column of headers; None for the default name.
+    If headers identify the schemas, a column with these headers is added, too.
+
+    Attributes:
+        reader: the rows.
+        key: name of the column of keys; None for the default name.
+        value: name of the column of values, or names of several columns; None for the default name.
+        headers: name of the column of headers; None for the default name.
     """
 
     def __init__(self, topic: str, source: pa.RecordBatchReader) -> None:
