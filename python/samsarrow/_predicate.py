@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-# End of a span without an upper bound.
+# Value of `end` in a span without an upper bound.
 NEVER = (1 << 63) - 1
 # Maximum depth to which predicates are evaluated. Deeper parts, as in chains of hundreds of alternatives, do not
 # restrict the fetch.

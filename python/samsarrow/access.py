@@ -31,7 +31,7 @@ class ScramMechanism(_Code):
 
     @property
     def mechanism_name(self) -> str:
-        """The value of `sasl.mechanism`: `SCRAM-SHA-256`."""
+        """The value of the option `sasl.mechanism`, such as `SCRAM-SHA-256`."""
         return self.name.replace("_", "-")
 
 
@@ -102,7 +102,7 @@ class AclBinding:
             The name of the cluster is `kafka-cluster`.
         principal: principal, such as `User:alice`; `User:*` for all users.
         operation: the operation.
-        permission: whether it is allowed or denied.
+        permission: whether the operation is allowed or denied.
         host: address of the client; `*` for all addresses.
         pattern_type: comparison of `resource_name` with names of resources.
 
@@ -147,7 +147,7 @@ class AclFilter:
         resource_name: name in the ACL; with `MATCH`, the name of a resource to which the ACLs apply.
         principal: the principal.
         operation: the operation.
-        permission: whether it is allowed or denied.
+        permission: whether the operation is allowed or denied.
         host: the client's address.
         pattern_type: comparison of `resource_name` with names of resources.
     """

@@ -115,7 +115,7 @@ class PartitionDescription:
         offline: brokers whose replicas are offline.
         eligible: brokers that may become the leader although their replicas are not in sync (KIP-966); None if the
             broker does not report them.
-        last_eligible: brokers that were the last eligible leaders, before all of them failed (KIP-966); None if the
+        last_eligible: last known eligible leaders (KIP-966); None if the
             broker does not report them.
     """
 
@@ -150,7 +150,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A resource with settings.
+    """A resource that has settings: a topic, a broker, its loggers, a group or a client metrics subscription.
 
     Attributes:
         type: type of the resource.

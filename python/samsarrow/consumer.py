@@ -311,7 +311,7 @@ class Consumer(Blocking, ConsumerBase):
 
 
 def _all(batches: AsyncGenerator[pa.RecordBatch, None]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches of a blocking consumer's generator."""
+    """Runs an async generator of a blocking consumer, and yields its batches."""
     try:
         while True:
             yield run_sync(batches.__anext__())

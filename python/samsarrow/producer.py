@@ -237,8 +237,8 @@ class Producer(Blocking, ProducerBase):
 
         Raises:
             IllegalStateError: a transaction is already open, or `transactional.id` is not set.
-            KafkaError: with `abortable`, abort the last transaction first; with `fatal`, the producer cannot be used
-                any more.
+            KafkaError: if the error is `abortable`, the last transaction must be aborted first; if it is `fatal`, the
+                producer cannot be used any more.
         """
         run_sync(self._begin_transaction())
 
@@ -252,8 +252,8 @@ class Producer(Blocking, ProducerBase):
             KafkaTimeoutError: the commit did not finish in time. It continues in the background. Until its outcome is
                 known, only `commit_transaction` may be called, which waits for this outcome.
             ProducerFencedError: another producer with the same `transactional.id` took over. Nothing was committed.
-            KafkaError: with `abortable`, a record or an offset could not be sent; call `abort_transaction`. With
-                `fatal`, the producer cannot be used any more.
+            KafkaError: if the error is `abortable`, a record or an offset could not be sent; call `abort_transaction`.
+                If it is `fatal`, the producer cannot be used any more.
             IllegalStateError: no transaction is open.
         """
         run_sync(self._commit_transaction(timeout))
@@ -269,7 +269,8 @@ class Producer(Blocking, ProducerBase):
         Raises:
             KafkaTimeoutError: the abort did not finish in time. It continues in the background; call this method again
                 to wait for it.
-            KafkaError: with `fatal`, the producer cannot be used any more; the coordinator aborts the open transaction.
+            KafkaError: if the error is `fatal`, the producer cannot be used any more, and the coordinator aborts the
+                open transaction.
             IllegalStateError: no transaction is open, or a commit is not finished.
         """
         run_sync(self._abort_transaction(timeout))
@@ -284,13 +285,15 @@ class Producer(Blocking, ProducerBase):
         Args:
             offsets: as in `Consumer.commit`: a batch, a record, or offsets by partition, each the next one to read. The
                 offsets of a batch lie past the transaction markers and aborted records that were fetched with its rows.
-                Those that were fetched later are covered by the next batch, or by the consumer's `position`.
+                Markers and records that were fetched later are covered by the next batch, or by the consumer's
+                `position`.
             group_metadata: result of `Consumer.group_metadata()`, called after the poll that returned the rows. The
                 coordinator uses it to reject offsets of a member that has since lost its partitions (KIP-447).
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
-            IllegalGenerationError: the group has rebalanced. As for all errors with `abortable`, abort the transaction.
+            IllegalGenerationError: the group has rebalanced. Abort the transaction, as after every error that is
+                `abortable`.
             UnknownMemberIdError: the consumer is no longer a member.
             FencedInstanceIdError: another consumer has the same `group.instance.id`.
             KafkaTimeoutError: the request did not finish in time. It continues in the background, and the commit waits
@@ -306,8 +309,8 @@ class Producer(Blocking, ProducerBase):
         background until the timeout.
 
         Args:
-            timeout: seconds, by default unlimited (records fail after `delivery.timeout.ms`); undelivered records then
-                fail.
+            timeout: seconds, by default unlimited (records fail after `delivery.timeout.ms`). Records that are not
+                delivered in this time fail.
             errors: `raise` or `log`, by default the producer's.
 
         Raises:

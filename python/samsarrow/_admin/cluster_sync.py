@@ -33,7 +33,7 @@ class ClusterAdmin(AdminBase):
 
         Args:
             include_fenced: also return brokers that are registered but fenced (KIP-1073, Kafka 4.0).
-            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
+            include_authorized_operations: also return the operations that this client may perform (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _cluster.describe_cluster(

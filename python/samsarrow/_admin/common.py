@@ -30,10 +30,10 @@ def names_of(what: str, names: Iterable[str]) -> list[str]:
 
 
 def operations(codes: list[int] | None) -> tuple[AclOperation, ...] | None:
-    """Returns the public form of authorized operations."""
+    """Converts authorized operations from their codes to `AclOperation`s."""
     return None if codes is None else tuple(AclOperation(code) for code in codes)
 
 
 def to_partition(row: tuple[Any, Any]) -> TopicPartition:
-    """Returns the public form of a partition."""
+    """Converts a partition from a tuple to a `TopicPartition`."""
     return TopicPartition(*row)

@@ -69,7 +69,7 @@ class GroupAdmin(AdminBase):
 
         Args:
             groups: names.
-            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
+            include_authorized_operations: also return the operations that this client may perform (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:

@@ -71,10 +71,10 @@ class ReplicaAdmin(AdminBase):
     def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Lists the replicas that are being moved (KIP-455, Kafka 2.4).
+        """Lists the reassignments in progress (KIP-455, Kafka 2.4).
 
         Args:
-            partitions: partitions; by default all. Partitions that are not being moved are omitted.
+            partitions: partitions to look up; by default all. Partitions without a reassignment are omitted.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _replicas.list_reassignments(self._open, partitions, timeout=timeout).wait()

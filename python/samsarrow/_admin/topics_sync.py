@@ -101,7 +101,7 @@ class TopicAdmin(AdminBase):
             topics: names, or ids (KIP-516, Kafka 3.1).
             page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all partitions in
                 one response.
-            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
+            include_authorized_operations: also return the operations that this client may perform (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:

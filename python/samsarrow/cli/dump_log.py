@@ -70,7 +70,7 @@ class SegmentFile:
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of the command."""
+    """Options of `samsarrow dump-log`."""
 
     deep: bool
     print_data: bool

@@ -147,7 +147,7 @@ def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, d
     \b
       samsarrow quotas set --user alice producer_byte_rate=10MB consumer_byte_rate=20MB
       samsarrow quotas set --default-user --client-id batch request_percentage=50
-    """  # noqa: D301 - the character that click wants
+    """  # noqa: D301 - click needs the character
     entities = entities_of(parts)
     _alter(connection, dict.fromkeys(entities, values), "would be set" if dry_run else "set", dry_run)
 

@@ -30,7 +30,7 @@ class Change:
 
     Attributes:
         partition: the partition.
-        before: stored offset, None without one.
+        before: stored offset; None if no offset is stored.
         after: offset to store.
     """
 

@@ -118,7 +118,7 @@ class SqlOffsetStore:
 
         Args:
             partitions: partitions to return; by default all stored ones.
-            cursor: cursor to read with, in its transaction.
+            cursor: cursor with which offsets are read, within its transaction.
         """
         rows = self._rows(cursor) if cursor is not None else self._in_transaction(self._rows)
         stored = {tp: offset for tp, (offset, _, _) in rows.items() if offset is not None}
@@ -206,7 +206,8 @@ class SqlOffsetStore:
 
     def _store(self, cursor: Any, offsets: list[tuple[TopicPartition, OffsetAndMetadata]], backwards: bool) -> None:
         change = f"UPDATE {self._table} SET next_offset = {{}}, metadata = {{}}, leader_epoch = {{}} WHERE {_KEY}"  # noqa: S608
-        # The update locks the row: a worker that claims the partition waits until the transaction ends, and vice versa.
+        # The update locks the row, so that a worker that claims the partition waits until the transaction ends, and
+        # vice versa.
         change += " AND generation = {}"
         forward = change + " AND (next_offset IS NULL OR next_offset <= {})"
         for tp, offset in offsets:

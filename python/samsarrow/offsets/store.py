@@ -28,7 +28,7 @@ class OffsetStore(Protocol):
         ...
 
     def store(self, offsets: Offsets) -> None:
-        """Stores offsets, each the next one to read.
+        """Stores offsets, each of which is the offset of the next record to read.
 
         Args:
             offsets: offsets by partition; other partitions stay unchanged.

@@ -143,7 +143,7 @@ def reading(
         config: options of the consumer.
         partition: the partition to assign.
         start: offset of the first row.
-        end: offset after the last row; None for no end.
+        end: offset after the last row; None to read without an end.
         cache: cache to lease from.
     """
     with cache.lease(config, (partition, start)) as handle:

@@ -192,7 +192,7 @@ def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts:
 
 
 def needs_headers(typed: Sequence[Typed]) -> bool:
-    """Returns true if decoding needs record headers, which may name schemas."""
+    """Returns true if decoding needs record headers, which may identify schemas."""
     return any(_decoder(column).needs_headers for column in typed)
 
 

@@ -217,7 +217,7 @@ class Broker:
         self._core.create_topic(name, partitions)
 
     def stop_broker(self, node: int) -> None:
-        """Stops one virtual broker, like a crash; its data is kept. The first broker has the number 0."""
+        """Stops one virtual broker as if it crashed, and keeps its data. The first broker has the number 0."""
         self._core.stop_node(node)
 
     def start_broker(self, node: int) -> None:

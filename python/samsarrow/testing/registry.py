@@ -335,7 +335,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Does nothing: a client that disconnects is not an error."""
+        """Does nothing, because a client that disconnects is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -358,4 +358,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - http.server's names
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Does nothing: requests are not logged."""
+        """Does nothing, so that requests are not logged."""

@@ -67,8 +67,8 @@ class Json(RegistryFormat):
                 skipped. A path passes through lists and maps to their items.
             framing: the frame before a value, which is skipped, because decoding JSON does not need the writer's
                 schema. `auto` is Confluent's prefix (byte 0 and an id of 4 bytes) or no frame, `confluent` requires the
-                prefix, `apicurio8` has an id of 8 bytes, and `none` is no frame. `header` has no frame either, and
-                writes a header that identifies the schema.
+                prefix, `apicurio8` has an id of 8 bytes, and with `none` values have no frame. With `header` they have
+                no frame either; a header that identifies the schema is written.
             ignore_rules: whether to read values whose `schema` has rules (data contracts), which samsarrow does not
                 execute.
             auto_register: whether to register the JSON Schema to write with, once. Otherwise it must already be

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OnDecodeError = Literal["raise", "null"] | DeadLetter
 
 
-# Maximum bytes of decoded columns in a batch: a value of a few bytes can decode to 64 MiB.
+# Maximum bytes of decoded columns in a batch. The limit is needed because a value of a few bytes can decode to 64 MiB.
 LIMIT = 256 << 20
 
 

@@ -1,4 +1,4 @@
-"""`samsarrow config`: settings of samsarrow, and conversion of those of other clients."""
+"""`samsarrow config`: settings of samsarrow, and conversion of settings of other clients."""
 
 from __future__ import annotations
 

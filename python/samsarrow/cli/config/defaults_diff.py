@@ -1,4 +1,4 @@
-"""Differences between the defaults of other clients and those of samsarrow."""
+"""Differences between the defaults of other clients and the defaults of samsarrow."""
 
 from __future__ import annotations
 

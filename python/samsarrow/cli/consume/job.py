@@ -32,7 +32,7 @@ JOIN_SECONDS = 60.0
 
 
 class Job:
-    """One run of the command.
+    """One run of the command, with its checked options.
 
     Raises:
         click.UsageError: options contradict each other.
@@ -100,7 +100,7 @@ class Job:
         self.signals = Signals()
 
     def run(self) -> None:
-        """Reads and writes records, and commits the offsets of those that were written."""
+        """Reads and writes records, and commits the offsets of the written records."""
         with self.signals:
             try:
                 self._run()

@@ -107,7 +107,7 @@ def typed_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class ReadFormats:
-    """Formats of keys and values, with their options.
+    """Formats of keys and values on the command line, and their options.
 
     Raises:
         click.UsageError: options contradict each other.

@@ -1,4 +1,4 @@
-"""Conditions of `--where`: parsed as Python, translated to an Arrow expression, and never run as code."""
+"""Conditions of `--where`, which are parsed as Python, translated to Arrow expressions, and never run as code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Operand:
     value: Any = None
     # Path of a JSON field that has not been converted to a type.
     path: Path | None = None
-    # True for a column of integers.
+    # True if the operand is a column of integers.
     integer: bool = False
 
     def to_type(self, kind: str) -> Any:

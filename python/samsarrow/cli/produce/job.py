@@ -31,7 +31,7 @@ MAX_PENDING = 64
 
 
 class Job:
-    """One run of the command.
+    """One run of the command, with its checked options.
 
     Raises:
         click.UsageError: options contradict each other.

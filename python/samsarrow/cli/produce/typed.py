@@ -55,7 +55,7 @@ def written_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class WriteFormats:
-    """Formats of keys and values, with their options.
+    """Formats of keys and values on the command line, and their options.
 
     Raises:
         click.UsageError: options contradict each other.
