@@ -1,4 +1,4 @@
-"""AWS credentials for AWS_MSK_IAM from botocore, if the environment contains none."""
+"""AWS credentials for AWS_MSK_IAM from botocore, which are used if the environment contains none."""
 
 from __future__ import annotations
 

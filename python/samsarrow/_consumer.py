@@ -230,7 +230,7 @@ class ConsumerBase(Runner):
         raise NotImplementedError
 
     def _topics(self) -> set[str]:
-        """Returns the subscribed topics, or the topics of assigned partitions for a pattern or a manual assignment."""
+        """Returns the subscribed topics; for a pattern or a manual assignment, the topics of assigned partitions."""
         subscribed = self.subscription()
         return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
 
@@ -429,7 +429,7 @@ class ConsumerBase(Runner):
             self._polling.release()
 
     async def _poll_exclusively(self, timeout: Seconds, until_assigned: bool) -> pa.RecordBatch:
-        """Runs a poll as a loop over the state machine of the Rust client.
+        """Runs a poll as a loop that drives the state machine of the Rust client.
 
         `try_poll` returns rows, a rebalance to pass to the listener (then `prepare`, the listener, and `acknowledge` or
         `requeue_rebalance`), True if asynchronous commits have completed, or None. `wait_ready` waits until `try_poll`

@@ -13,7 +13,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError, CorruptRecordError
 
-# Name of a partition's folder; a broker adds a suffix while it deletes or moves the partition.
+# Name of a partition's folder, to which a broker adds a suffix while it deletes or moves the partition.
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})(\.[0-9a-f]{32}-(delete|future|stray))?")
 
 

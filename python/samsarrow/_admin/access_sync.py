@@ -120,8 +120,8 @@ class AccessAdmin(AdminBase):
         Consumer({"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config, ...})
         ```
 
-        Brokers learn the token with a delay, so a login right after this call may be rejected and succeed when it is
-        retried.
+        The token reaches all brokers with a delay, so a login right after this call may be rejected and succeed when it
+        is retried.
 
         Args:
             owner: principal of clients that log in with the token, `User:alice`; by default this client's user
@@ -193,7 +193,8 @@ class AccessAdmin(AdminBase):
         """Returns the delegation tokens that have not expired, sorted by creation time.
 
         Args:
-            owners: owners of the tokens, `User:alice`; by default all tokens that this client's user may see.
+            owners: principals that own the tokens, such as `User:alice`; by default all tokens that this client's user
+                may see are returned.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:

@@ -21,7 +21,7 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _KEY = "group_id = {} AND topic = {} AND partition_id = {}"
-# Types that all common databases support under these names; the lengths are Kafka's limits.
+# Column types that all common databases support under these names. The lengths are Kafka's limits.
 _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
     group_id VARCHAR(255) NOT NULL,
     topic VARCHAR(249) NOT NULL,

@@ -184,9 +184,9 @@ def _columns(schema: Schema) -> Any:
 def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
     """Infers a schema that fits all values of a column, which must be JSON objects.
 
-    Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), other numbers `double`, strings `string`.
-    Members with several kinds of values, with only nulls, or with objects of more than 1000 names become JSON text,
-    with the extension type arrow.json. All columns are nullable.
+    Whole numbers become `int64`, larger ones `uint64`, and numbers outside both ranges `double`. Other numbers become
+    `double`, strings `string`. Members with several kinds of values, with only nulls, or with objects of more than 1000
+    names become JSON text, with the extension type arrow.json. All columns are nullable.
 
     Args:
         values: column of type `binary` or `string`, such as the column `value` of a batch, with or without Confluent's
