@@ -230,8 +230,8 @@ class QuotaEntity:
     If the name of a component is None, the quota is the default for entities without a quota of their own.
 
     Attributes:
-        parts: name by type of component: `{"user": "alice"}`, `{"user": "alice", "client-id": None}`, `{"ip":
-            "10.0.0.1"}`.
+        parts: name by type of component: `{"user": "alice"}`, `{"user": "alice", "client-id": None}`,
+            `{"ip": "10.0.0.1"}`.
     """
 
     parts: Mapping[str, str | None]

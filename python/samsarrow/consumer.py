@@ -38,9 +38,9 @@ class Consumer(Blocking, ConsumerBase):
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
     `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 for the producer's time, 1 for the broker's time, null for
-    records of message format v0, which have no timestamp). `include_headers` adds `headers list<struct<key: string,
-    value: binary>>`, `include_leader_epoch` adds `leader_epoch int32`. Nulls and empty values are kept distinct. With
-    `layout="view"` keys and values are `binary_view`.
+    records of message format v0, which have no timestamp). `include_headers` adds
+    `headers list<struct<key: string, value: binary>>`, `include_leader_epoch` adds `leader_epoch int32`. Nulls and
+    empty values are kept distinct. With `layout="view"` keys and values are `binary_view`.
 
     The consumer connects on the first call that needs a connection. It belongs to the process that created it. Its
     methods may be called from many threads, but only one thread at a time may poll: each poll marks the rows of earlier

@@ -62,8 +62,8 @@ class Producer(Blocking, ProducerBase):
         Args:
             topic: topic to send to.
             value: bytes, or text as UTF-8; None is a tombstone.
-            key: bytes, text or None. Equal keys go to the same partition, by default to the same as with the Java
-                client.
+            key: bytes, text or None. Equal keys go to the same partition, which is the partition that the Java client
+                chooses unless `partitioner` is set.
             headers: pairs of name and value, in which names may repeat, or a mapping.
             partition: partition to send to; by default the partitioner chooses it by the key.
             timestamp: milliseconds since 1970 or a `datetime`, by default now.

@@ -85,8 +85,8 @@ class Results(Mapping[K, V_co]):
 class PartialFailureError(KafkaError, Generic[K, V]):
     """Some or all of several writes failed. The other writes took effect.
 
-    If all failures have the same class, the exception is also an instance of that class, so that `except
-    TopicAlreadyExistsError` works.
+    If all failures have the same class, the exception is also an instance of that class:
+    `except TopicAlreadyExistsError` works.
 
     Attributes:
         failures: the error of each failed write.

@@ -150,7 +150,7 @@ def span(
 def inject(
     headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None, context: Context | None = None
 ) -> list[tuple[str, Any]]:
-    """Returns headers for `Producer.send` that contain the current span, as the configured propagator writes it.
+    """Returns headers for `Producer.send` that name the current span, such as the propagator's `traceparent`.
 
     Args:
         headers: headers to return before those of the propagator. Headers with the same names are replaced.
@@ -252,7 +252,7 @@ def _append_headers(column: pa.Array | None, added: pa.StructArray, rows: int) -
 
 
 def context_of(record: ConsumerRecord) -> Context:
-    """Returns the context in a record's headers, for tracing single records.
+    """Returns the context in a record's headers, for `use_span`, links or parents when single records are traced.
 
     Args:
         record: record of a consumer with `include_headers`.

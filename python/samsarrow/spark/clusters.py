@@ -32,8 +32,8 @@ def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
 
     Tasks log in with delegation tokens (`delegationToken=true`), as with Spark's connector. The driver creates the
     tokens. It logs in with `spark.kerberos.principal` and `spark.kerberos.keytab` if they are set, otherwise with its
-    Kerberos ticket cache. To log in otherwise, add the options to the result: `options(**spark_cluster_options(spark,
-    "a") | {"kafka.sasl.mechanism": ...})`.
+    Kerberos ticket cache. To log in otherwise, add the options to the result:
+    `options(**spark_cluster_options(spark, "a") | {"kafka.sasl.mechanism": ...})`.
 
     Args:
         spark: the session.

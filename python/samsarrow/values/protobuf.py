@@ -62,8 +62,8 @@ class Protobuf(RegistryFormat):
 
         Args:
             source: `schema` or `registry`.
-            schema: the text of a `.proto` file, or a serialized FileDescriptorSet, as from `protoc -o FILE
-                --include_imports`. Optional with a registry.
+            schema: the text of a `.proto` file, or a serialized FileDescriptorSet, as from
+                `protoc -o FILE --include_imports`. Optional with a registry.
             registry: registry from which writers' schemas are fetched, and at first use also `schema` if it is not
                 passed. Without a registry, all ids stand for `schema`.
             message: name of the message type to decode, with the package if the name is ambiguous. By default the first
