@@ -1,6 +1,6 @@
 """Requests for brokers, features and the metadata quorum.
 
-Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods have the docstrings.
+Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods are documented.
 """
 
 from __future__ import annotations

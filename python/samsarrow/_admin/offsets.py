@@ -1,6 +1,6 @@
 """Requests for committed offsets and partition offsets.
 
-Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods have the docstrings.
+Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods are documented.
 """
 
 from __future__ import annotations
