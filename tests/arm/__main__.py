@@ -1,4 +1,4 @@
-"""`make test-arm`: the Rust tests, then the wheel, for 64-bit ARM under emulation on this machine.
+"""`make test-arm`: runs the Rust tests and then the wheel for 64-bit ARM, emulated on this machine.
 
 1. The tests of rust/crc, rust/wire and rust/arrow, cross-compiled with zig (static, musl), run by qemu.
 2. The aarch64 wheel (manylinux, zig), with pyarrow's own aarch64 wheel, under an aarch64 Python in qemu:

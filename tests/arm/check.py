@@ -1,4 +1,4 @@
-"""Prints results of encoding and decoding as a JSON object; `make test-arm` compares those of two machines.
+"""Prints results of encoding and decoding as a JSON object; `make test-arm` compares the results of two machines.
 
 Requires only the wheel and pyarrow. The codecs' encoders are the same code on every machine, so encoded bytes are
 compared, too. The conformance records are included if they are present (CONTRIBUTING.md).

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "arm"
-# zig, maturin and cargo-zigbuild, installed by the Makefile.
+# Programs zig, maturin and cargo-zigbuild, which the Makefile installs.
 CROSS = ROOT / ".cache" / "cross"
 
 
@@ -32,7 +32,7 @@ class Python:
 
 
 def qemu() -> Path:
-    """Returns the emulator: the machine's own, or Debian's package, unpacked."""
+    """Returns qemu for aarch64: the installed program if there is one, otherwise that of Debian's package, unpacked."""
     for name in ("qemu-aarch64-static", "qemu-aarch64"):
         if result := shutil.which(name):
             return Path(result)
@@ -101,7 +101,7 @@ def packages(wheel: Path, version: str) -> Path:
 
 
 def pyarrow_version() -> str:
-    """Returns this environment's version: both sides of the comparison must use the same."""
+    """Returns the version of pyarrow installed here: both sides of the comparison must use the same version."""
     import pyarrow
 
     return str(pyarrow.__version__)

@@ -21,7 +21,7 @@ from support.kafka import KafkaServer
 
 
 def main() -> int:
-    """Runs pairs in turn until the time is over, and prints the results."""
+    """Runs the pairs one after the other, repeatedly, until the time limit, and prints the results."""
     options = arguments()
     # Runs are expected to log errors of the clients under test.
     logger = logging.getLogger("samsarrow")
@@ -43,7 +43,7 @@ def main() -> int:
         results = list[Result]()
         deadline, seed = time.monotonic() + options.seconds, options.seed
         while time.monotonic() < deadline:
-            # A session too short for all pairs covers different ones with another seed.
+            # The order depends on the seed, so that sessions too short for all pairs cover different pairs.
             order = random.Random(seed).sample(selected, len(selected))
             for pair in order:
                 if time.monotonic() >= deadline:

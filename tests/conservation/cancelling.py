@@ -8,11 +8,11 @@ from typing import Any
 
 
 class CallCancelledError(Exception):
-    """A call was cancelled by the disturbance."""
+    """The disturbance cancelled a call."""
 
 
 class Cancelled:
-    """Cancels each call at its k-th wait, for k from 1 to the number of waits that a call has."""
+    """Cancels each call at its k-th wait; k grows from 1 to the number of waits of a call."""
 
     def __init__(self, calls: int, late: bool, loop: str) -> None:
         self._left, self._late, self._trio = calls, late, loop == "trio"
@@ -22,7 +22,7 @@ class Cancelled:
         """Awaits `work` and cancels it at its k-th wait.
 
         Raises:
-            CallCancelledError: it was cancelled.
+            CallCancelledError: the call was cancelled.
         """
         if self._left == 0:
             return await work
@@ -52,7 +52,7 @@ class Cancelled:
 
 
 class _Waits:
-    """An awaitable that counts the waits of another, and cancels the task at one of them.
+    """Wraps an awaitable: counts its waits, and cancels the task at the k-th wait.
 
     With `late` the cancellation arrives after the wait has its result and before the task runs again.
     """

@@ -1,4 +1,4 @@
-"""A reading interface in a separate process: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
+"""Runs a reading interface in a separate process: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main() -> None:
 
     def fork(_number: int, _frame: object) -> None:
         if os.fork() == 0:
-            # Rows of the forked process do not count.
+            # Rows that the forked process reads do not count.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             app.stopped.set()
             if interface.loop is not None:

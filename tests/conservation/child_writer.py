@@ -1,4 +1,4 @@
-"""An application that sends: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
+"""Sends rows in a separate process: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samsarrow import Producer
 
 def main() -> None:
     config = json.loads(sys.argv[1])
-    # Ids begin with the number of the process, so that those of the next process differ.
+    # Ids begin with the number of the process, so that ids of different processes differ.
     rows = (f"row {config['first']}.{number}" for number in itertools.count())
     received: list[int] = []
 

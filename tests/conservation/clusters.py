@@ -21,7 +21,7 @@ FILLED_AT_ONCE = 40
 
 
 class Row(NamedTuple):
-    """One record: its id is the key, which no other record of a run has."""
+    """One record. Its key is its id, which is unique in a run."""
 
     partition: int
     offset: int
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Cluster(Protocol):
-    """Interface of a cluster for disturbances."""
+    """Operations that disturbances use on a cluster."""
 
     name: str
     bootstrap_servers: str
@@ -52,7 +52,7 @@ class Cluster(Protocol):
         """Delays the next response of an API."""
 
     def reject_login(self) -> None:
-        """Rejects the next login, and closes connections so that there is one."""
+        """Rejects the next login, and closes connections so that clients log in again."""
 
     def heal(self) -> None:
         """Removes all faults."""
@@ -95,7 +95,7 @@ class Embedded:
 
 
 class Apache:
-    """Apache Kafka behind a proxy, one node."""
+    """One node of Apache Kafka behind a proxy."""
 
     def __init__(self, servers: str) -> None:
         self.name = "Apache Kafka"
@@ -111,7 +111,7 @@ class Apache:
         raise NotImplementedError
 
     def reject(self, api: str, error: str) -> None:
-        # A proxy cannot write responses: the connection ends instead of an error.
+        # A proxy cannot write responses, so it closes the connection instead of returning the error.
         for proxy in self._network.proxies:
             proxy.cut(api)
 
@@ -144,7 +144,7 @@ class Topic:
         self.create(partitions)
 
     def create(self, partitions: int) -> None:
-        """Creates the topic, also while the one of the same name is being deleted."""
+        """Creates the topic; retries while an earlier topic with the same name is being deleted."""
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -161,7 +161,7 @@ class Topic:
         self._await_partitions()
 
     def _new_producer(self) -> ForeignProducer:
-        # A new producer for the current partitions: an existing one refreshes metadata minutes later.
+        # Creates a new producer, because an existing one would learn of the new partitions only minutes later.
         return ForeignProducer(self.cluster.foreign | {"linger.ms": 5, "enable.idempotence": True})
 
     def delete(self) -> None:
@@ -178,14 +178,14 @@ class Topic:
         self._producer = self._new_producer()
 
     def fill(self, rows: int) -> None:
-        """Writes rows to all partitions in turn, and waits for them."""
+        """Writes rows to all partitions in turn, and waits until they are delivered."""
         self._write(rows)
         assert self._producer.flush(60) == 0
         assert not self._failures, self._failures[:3]
 
     @contextmanager
     def filling(self, rows: int) -> Iterator[None]:
-        """Writes rows until the end of the block, at most so many; those that fail are not expected."""
+        """Writes up to `rows` rows until the end of the block; rows that fail are not expected to be returned."""
         over = threading.Event()
 
         def work() -> None:
@@ -205,7 +205,7 @@ class Topic:
             self._failures.clear()
 
     def _write(self, rows: int) -> None:
-        """Writes rows; every second value is not an encoded integer, which DeadLetter interfaces reject."""
+        """Writes rows. Every second value is not an encoded integer, so interfaces with DeadLetter reject it."""
         for _ in range(rows):
             number, self._next = self._next, self._next + 1
             self._producer.produce(
@@ -271,7 +271,7 @@ def log_rows(cluster: Cluster, name: str, *, committed: bool = True) -> list[Row
 
 @contextmanager
 def clusters(bootstrap: str | None) -> Iterator[list[Any]]:
-    """The clusters of a session: the embedded broker without and with logins, and Apache Kafka where there is one."""
+    """Yields the clusters of a session: the embedded broker without and with logins, and Apache Kafka if available."""
     made: list[Any] = []
     try:
         made += [Embedded(), Embedded(logins=True)]

@@ -33,7 +33,7 @@ class Scene:
     """Other members of the group."""
 
     def rest(self, low: float = 0.02, high: float = 0.3) -> None:
-        """Waits for a moment that the seed gives."""
+        """Sleeps for a random time, which depends on the seed."""
         time.sleep(self.random.uniform(low, high) * self.interface.pace)
 
 
@@ -62,7 +62,7 @@ class Disturbance:
         return {}
 
     def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
-        """Returns why the pair is not run, if it is not."""
+        """Returns the reason why the pair is not run, or None if it is run."""
         if interface.spark and not self.spark:
             return "about a client of the program, and Spark's are in its tasks"
         if isinstance(interface, ReadInterface) and not (self.reads or interface.writes):
@@ -105,7 +105,7 @@ class Rebalance(Disturbance):
         return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
-        """Has another member join, and leave after a while."""
+        """Lets another member join the group and leave after a while."""
         assert isinstance(scene.program, Application)
         other = Application(
             scene.cluster, scene.topic.name, scene.program.group, scene.random.randrange(1 << 30), self._options
@@ -149,7 +149,7 @@ class Wakeup(Disturbance):
 class Cancellation(Disturbance):
     name = "cancellation at each await"
     times = 1
-    # Cancelled calls of a run; later calls are not cancelled.
+    # Number of cancelled calls in a run; later calls are not cancelled.
     CALLS = 60
 
     def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
@@ -212,7 +212,8 @@ class TopicCreatedAgain(Disturbance):
 
     def apply(self, scene: Scene, turn: int) -> None:
         if isinstance(scene.program, Application):
-            # Rows that were not returned before the deletion are lost: the remaining checks cover the others.
+            # Rows that were not returned before the deletion are lost, so the remaining checks cover only returned
+            # rows.
             deadline = time.monotonic() + 20
             returned = {row.id for row in scene.program.snapshot()}
             while time.monotonic() < deadline and len(scene.topic.expected & returned) < len(scene.topic.expected) // 3:
@@ -346,7 +347,7 @@ class DriverKilled(Disturbance):
         return super().inapplicable(interface, cluster) or (None if interface.checkpointed else "no checkpoint")
 
     def apply(self, scene: Scene, turn: int) -> None:
-        """Has the query start again from its checkpoint, which lacks the last micro-batch that was finished."""
+        """Restarts the query from its checkpoint, from which the commit of the last finished micro-batch is removed."""
         before = len(scene.program.snapshot())
         scene.topic.fill(scene.topic.partitions * 40)
         deadline = time.monotonic() + scene.interface.patience

@@ -1,4 +1,4 @@
-"""Reading interfaces: applications that read a topic until they are stopped, each with another part of the API."""
+"""Reading interfaces: applications that read a topic until they are stopped. Each uses a different part of the API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from samsarrow.exceptions import ClosedError, KafkaError
 T = TypeVar("T")
 
 PARTITIONS = 16
-# A run that makes no progress for so many seconds has lost rows, or hangs.
+# Seconds without progress after which a run has lost rows or hangs.
 PATIENCE = 15.0
 
 
@@ -45,7 +45,7 @@ class Application:
             **options,
         }
         if options.get("group_protocol") != "consumer":
-            # A member that could not leave holds its partitions for less time than a run waits.
+            # Short enough that partitions of a member that could not leave are reassigned while the run still waits.
             self.options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500} | self.options
         self.random = random.Random(seed)
         self.returned: list[Row] = []
@@ -70,7 +70,7 @@ class Application:
         return not self.stopped.is_set() and not self.restart.is_set()
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Records rows that were returned, and takes a moment for them."""
+        """Records returned rows, and sleeps for a random time as if the application processed them."""
         columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "key"))
         self.add([Row(partition, offset, key.decode()) for partition, offset, key in zip(*columns, strict=True)])
         if batch.num_rows:
@@ -128,7 +128,7 @@ class ReadInterface:
     """Factor of the pauses between events."""
 
     def unavailable(self) -> str | None:
-        """Returns why it cannot be run here, if it cannot."""
+        """Returns the reason why the interface cannot be run here, or None."""
         return None
 
     def prepare(self) -> None:
@@ -185,7 +185,7 @@ class Iteration(ReadInterface):
     name = "iteration"
 
     def read(self, consumer: Consumer, app: Application) -> None:
-        # The loop has no timeout: it ends as another thread wakes it up or closes the consumer.
+        # The loop has no timeout. It ends because another thread wakes the consumer up or closes it.
         waker = threading.Thread(target=self._wake, args=(consumer, app), daemon=True)
         waker.start()
         for batch in consumer:
@@ -399,7 +399,7 @@ class CommandLine(ReadInterface):
 
 
 class Child(ReadInterface):
-    """Another interface in a separate process, which prints rows as they are returned."""
+    """Runs another interface in a separate process, which prints the rows that the interface returns."""
 
     process = True
 

@@ -1,4 +1,4 @@
-"""One run: an interface under a disturbance, and the sums that are checked after it."""
+"""One run of an interface under a disturbance, after which the sums are checked."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from conservation.reading import INTERFACES, Application, Child, Poll, ReadInter
 from conservation.spark import DATA_LOSS, SPARK_READING, SPARK_WRITING
 from conservation.writing import WRITING, ProducerProgram, WriteInterface, Writer, observed
 
-# Rows of a topic before the disturbance; as many come after it.
+# Rows written to a topic before the disturbance; the same number is written after it.
 ROWS = 1200
 QUICK_ROWS = 400
-# Reading interfaces that quick runs start in separate processes, which takes seconds.
+# Reading interfaces that quick runs start in separate processes. The others are left out, because a start takes
+# seconds.
 QUICK_PROCESSES = {"poll", "reader", "AsyncConsumer.poll", "AsyncConsumer.reader, trio"}
 
 ALL_INTERFACES: tuple[ReadInterface | WriteInterface, ...] = (*INTERFACES, *WRITING, *SPARK_READING, *SPARK_WRITING)
@@ -62,14 +63,14 @@ class Result:
 
 
 def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], dict[tuple[str, str], str]]:
-    """Returns the pairs that are run, and why others are not."""
+    """Returns the pairs to run, and the reasons for leaving out the other pairs."""
     run: list[Pair] = []
     reasons: dict[tuple[str, str], str] = {}
     done: set[tuple[str, str]] = set()
     for cluster in clusters:
         logins = "sasl_mechanism" in cluster.options()
         for interface, disturbance in itertools.product(ALL_INTERFACES, DISTURBANCES):
-            # Authentication matters only to its own disturbance.
+            # The cluster with logins is needed only for the disturbance of logins.
             if logins and disturbance.name != "login rejected once":
                 continue
             place = (interface.name, disturbance.name)
@@ -97,14 +98,14 @@ def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], 
 
 
 def _without_spark(interface: ReadInterface | WriteInterface, cluster: Any, *, quick: bool) -> str | None:
-    """Returns why an interface of Spark is not run, if it is not."""
+    """Returns the reason why an interface of Spark is not run, or None."""
     if quick:
         return "Spark is in the long form"
     return "Spark runs on the embedded broker" if isinstance(cluster, Apache) else interface.unavailable()
 
 
 def run(pair: Pair, seed: int, *, quick: bool = False) -> Result:
-    """Runs a pair once; with fewer rows and events where it is to be quick."""
+    """Runs a pair once. A quick run has fewer rows and events."""
     result, started = Result(pair, seed), time.monotonic()
     draw = random.Random(f"{seed} {pair.name}")
     name = f"conservation-{os.getpid()}-{next(_numbers)}"
@@ -141,7 +142,7 @@ def _read(
     with topic.filling(3 * rows) if pair.disturbance.fills else nullcontext():
         for turn in range(times):
             pair.disturbance.apply(scene, turn)
-    # Otherwise the requests that read the log would get the faults.
+    # Removes the faults, which would otherwise affect the requests that read the log.
     pair.cluster.heal()
     if not topic.created_again:
         _sum_up_commits(topic, group, interface, scene, result)
@@ -185,7 +186,7 @@ def _write(
             pair.disturbance.apply(scene, turn)
             scene.rest()
         pair.cluster.heal()
-        # Something is sent after the disturbance, too.
+        # Waits until the writer has sent further rows after the disturbance.
         _progressed(writer, len(writer.snapshot()) + 1, interface)
         _stop(thread, writer, result, interface)
         gc.collect()
@@ -196,10 +197,10 @@ def _write(
         log = list({row.id: row for row in log}.values())
     result.rows = len(writer.given)
     if interface.spark and not writer.acknowledged:
-        # Otherwise a query that always fails, for instance due to an option, would pass.
+        # Without this check, a query that always fails, for instance because of an option, would pass.
         result.violations.append(f"no write of {len(writer.given)} rows succeeded")
     if topic.created_again:
-        # Rows of the deleted topic were acknowledged, and are gone with it.
+        # Rows acknowledged before the deletion were deleted with the topic.
         writer.acknowledged &= ids(log)
         writer.given -= writer.acknowledged - ids(log)
     else:
@@ -235,7 +236,7 @@ def _progressed(program: Any, rows: int, interface: ReadInterface | WriteInterfa
 
 
 def _until(met: Any, program: Application, scene: Scene) -> None:
-    """Waits until `met`, or until nothing more is returned."""
+    """Waits until `met` returns true, or until no more rows are returned."""
     last, seen = time.monotonic(), -1
     while not met():
         count = len(program.snapshot()) + sum(len(app.snapshot()) for _, app in scene.others)
@@ -262,7 +263,7 @@ def _of_members(scene: Scene) -> Iterator[Row]:
 
 
 def _returned(scene: Scene, interface: ReadInterface) -> list[Row]:
-    """Rows that members returned, and those that went to the dead-letter topic."""
+    """Returns the rows that members returned and the rows in the dead-letter topic."""
     dead = [] if interface.dead is None else scene.topic.rows(f"{scene.topic.name}{interface.dead}")
     return [*_of_members(scene), *dead]
 
@@ -275,16 +276,17 @@ def _ids(scene: Scene, interface: ReadInterface) -> set[str]:
 
 
 def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: Scene, result: Result) -> None:
-    """Checks the second sum now: reads commits first, then the rows returned."""
+    """Checks the second sum now. Reads the committed offsets first, and the returned rows afterwards."""
     if interface.group:
         committed = topic.committed(group)
-        # A process prints rows before it polls again: they arrive here a moment later.
+        # A process prints rows before it polls again, so the rows arrive here a moment later.
         time.sleep(0.1 if interface.process else 0.0)
         result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
 
 
 def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, interface: ReadInterface, result: Result) -> None:
-    """Reads with another member from the committed offsets: rows that were committed and lost stay missing."""
+    """Reads from the committed offsets with another member. Rows that were committed but not returned remain missing.
+    """
     committed = topic.committed(group)
     result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
     ends: dict[int, int] = {}

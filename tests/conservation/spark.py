@@ -23,13 +23,13 @@ PATIENCE = 60.0
 # Faults that are removed before Spark has sent the next request would never take effect.
 PACE = 3.0
 COLUMNS = "partition int, offset bigint, key binary"
-# An error of a stream whose topic was deleted: another checkpoint is needed.
+# Text in the error of a stream whose topic was deleted. The stream then needs a new checkpoint.
 DATA_LOSS = "failOnDataLoss"
 
 
 @cache
 def session() -> Any:
-    """Returns the session of all runs, whose tasks have four attempts."""
+    """Returns the session that all runs share. Its tasks have four attempts."""
     from support.spark import QUICK, local_session
 
     # Python workers import this module.
@@ -47,13 +47,13 @@ def scratch() -> Path:
 
 
 def stop() -> None:
-    """Stops the session, where there is one."""
+    """Stops the session if it was started."""
     if session.cache_info().currsize:
         session().stop()
 
 
 def unavailable(implementation: str) -> str | None:
-    """Returns why an implementation cannot be run, if it cannot."""
+    """Returns the reason why an implementation cannot be run, or None."""
     if find_spec("pyspark") is None:
         return "PySpark is not installed"
     from support.spark import built_jar
@@ -73,12 +73,12 @@ def options(cluster: Cluster) -> dict[str, str]:
 
 
 def source_options(cluster: Cluster) -> dict[str, str]:
-    """Returns the options of a source."""
+    """Returns the options of a source that reads from the cluster."""
     return options(cluster) | {"kafka.default.api.timeout.ms": "20000", "fetchOffset.retryIntervalMs": "100"}
 
 
 def failing_once(frame: Any, schema: str) -> Any:
-    """Returns a frame each of whose tasks fails at its first attempt, after its rows were read."""
+    """Returns a frame whose tasks each fail once: in the first attempt, after reading all rows."""
 
     def fail(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -134,7 +134,7 @@ class Batch(SparkReadInterface):
 
 
 class Stream(SparkReadInterface):
-    """Keeps rows by micro-batch, as an idempotent sink does: a repeated micro-batch replaces its rows."""
+    """A stream that keeps rows by micro-batch like an idempotent sink: a repeated micro-batch replaces its rows."""
 
     kind = "stream"
     checkpointed = True
@@ -180,18 +180,19 @@ class Stream(SparkReadInterface):
         return (failing_once(selected, COLUMNS) if app.fails_tasks else selected).writeStream.foreachBatch(take)
 
     def _progress(self, app: Application) -> None:
-        """Records rows that arrived in another topic."""
+        """Records the rows that have arrived in the other topic."""
 
 
 class ExactlyOnce(Stream):
-    """A stream into another topic, whose rows count as returned."""
+    """A stream that writes to another topic. The rows in that topic count as returned."""
 
     kind = "exactly once"
     dead = "-copy"
     writes = True
 
     def _writer(self, app: Application, frame: Any) -> Any:
-        # Makes the session active in this thread: Spark looks there for Python sinks of streams.
+        # Makes the session active in this thread, because Spark looks for Python sinks of streams in the active
+        # session.
         session().createDataFrame([], COLUMNS)
         selected = frame.select("key", "value")
         if app.fails_tasks:
@@ -200,12 +201,12 @@ class ExactlyOnce(Stream):
         return writer.option("topic", f"{app.topic}{self.dead}").option("exactlyOnce", "true")
 
     def _progress(self, app: Application) -> None:
-        # Without their positions, so that a row that was written twice is equal to itself.
+        # Leaves out the positions, so that two copies of a row are equal.
         app.replace([Row(-1, -1, row.id) for row in log_rows(app.cluster, f"{app.topic}{self.dead}")])
 
 
 def forget_commit(checkpoint: Path) -> None:
-    """Removes the commit of the last micro-batch, as if the driver had been killed before it: Spark repeats it."""
+    """Removes the commit of the last micro-batch, so that Spark repeats it as if the driver had been killed before."""
     offsets, commits = (
         [int(path.name) for path in (checkpoint / name).glob("[0-9]*")] for name in ("offsets", "commits")
     )
@@ -215,7 +216,7 @@ def forget_commit(checkpoint: Path) -> None:
 
 
 class SparkWrite(WriteInterface):
-    """A batch that is written at least once: Spark repeats tasks."""
+    """A batch write with at-least-once delivery: rows of repeated tasks are written again."""
 
     spark = True
     at_least_once = True

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from conservation.clusters import Row
 
-# Differences that a violation shows.
+# Maximum number of rows that the text of a violation lists.
 SHOWN = 5
 
 
 def missing(log: Iterable[Row], returned: Collection[Row], expected: Collection[str]) -> list[str]:
-    """Returns rows of the log that were not returned: the third sum, first half."""
+    """Checks the first half of the third sum: returns rows of the log that were not returned."""
     have = {row.id for row in returned}
     places = {row.id: row for row in log}
     lost = sorted(places.get(item, Row(-1, -1, item)) for item in expected if item not in have)
@@ -20,14 +20,14 @@ def missing(log: Iterable[Row], returned: Collection[Row], expected: Collection[
 
 
 def repeated(returned: Iterable[Row]) -> list[str]:
-    """Returns rows that were returned more than once: the third sum, second half."""
+    """Checks the second half of the third sum: returns rows that were returned more than once."""
     counts = Counter(returned)
     twice = sorted(row for row, count in counts.items() if count > 1)
     return _lines(f"{len(twice)} rows were returned more than once", [_place(row) for row in twice])
 
 
 def passed(log: Iterable[Row], committed: Mapping[int, int], returned: Iterable[Row]) -> list[str]:
-    """Returns rows below the committed offset of their partition that were not returned: the second sum."""
+    """Checks the second sum: returns rows below the committed offset of their partition that were not returned."""
     have = {row.id for row in returned}
     lost = sorted(row for row in log if row.offset < committed.get(row.partition, 0) and row.id not in have)
     return _lines(f"{len(lost)} rows were committed and not returned", [_place(row) for row in lost])
@@ -36,7 +36,7 @@ def passed(log: Iterable[Row], committed: Mapping[int, int], returned: Iterable[
 def unreported(
     given: Collection[str], acknowledged: Collection[str], failed: Collection[str], log: Iterable[Row], reports: int
 ) -> list[str]:
-    """Returns rows given to a producer that were neither acknowledged nor reported as failed: the first sum.
+    """Checks the first sum: returns rows given to a producer that were neither acknowledged nor reported as failed.
 
     Rows without an observed delivery count as acknowledged if they are in the log, and as failed if the producer
     reported failures on its own: by an exception of `flush` or `close`, or in the log.
@@ -62,7 +62,7 @@ def unreported(
 
 
 def joined(rejected: Collection[str], log: Iterable[Row]) -> list[str]:
-    """Returns rows of aborted transactions, or of cancelled calls, that are in the log nonetheless."""
+    """Returns rows of aborted transactions or cancelled calls that are in the log although they must not be."""
     written = {row.id for row in log}
     there = sorted((item for item in rejected if item in written), key=_number)
     return _lines(f"{len(there)} rows of aborted transactions are committed", there)

@@ -1,4 +1,4 @@
-"""Each interface under each disturbance once on the embedded broker, and a few of them on Apache Kafka."""
+"""Runs each interface under each disturbance once on the embedded broker, and some pairs on Apache Kafka."""
 
 import json
 import subprocess
@@ -16,12 +16,13 @@ from conservation.disturbances import DISTURBANCES
 from conservation.run import ALL_INTERFACES, pairs
 from support.kafka import KafkaServer
 
-# Two minutes, where no other tests take the processors.
+# The tests take two minutes if no other tests use the processors.
 pytestmark = pytest.mark.timeout(600)
 
-# Known failures with their defects: exactly these pairs must fail.
+# Known failures: pairs with the defect that causes the failure. Exactly these pairs must fail.
 KNOWN: dict[str, str] = {}
-# Runs in one process are sequential, since they count log lines of the process.
+# Number of processes. A process runs its pairs one after the other, because each run counts the log lines of its
+# process.
 PARTS = 4
 ON_APACHE = (
     "reader × rebalance, KIP-848 on Apache",
@@ -101,7 +102,7 @@ def test_sums_detect_unreported_rows() -> None:
     assert sums.unreported(given, {"row 0"}, set(), LOG, 0) == [
         "1 of 4 rows were neither written nor reported as failed: row 3"
     ]
-    # The producer has itself reported failed rows.
+    # The producer reported one failed row itself.
     assert sums.unreported(given, {"row 0"}, set(), LOG, 1) == []
     assert sums.unreported(given, {"row 3"}, set(), LOG, 0) == [
         "1 rows were acknowledged and are not in the log: row 3"

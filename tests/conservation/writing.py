@@ -1,4 +1,4 @@
-"""Writing interfaces: applications that send rows until they are stopped, and record the outcome of each."""
+"""Writing interfaces: applications that send rows until they are stopped, and record the outcome of each row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """State of a writing application: the rows it was given, and their outcomes."""
+    """State of a writing application: the rows to send, and their outcomes."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic = cluster, topic
@@ -75,7 +75,7 @@ class Writer:
         return list(self.given)
 
     def give(self, count: int) -> list[str]:
-        """Returns ids of rows that are sent next."""
+        """Returns the ids of the rows to send next."""
         rows = [f"row {next(self._numbers)}" for _ in range(count)]
         self.given.update(rows)
         return rows
@@ -108,7 +108,7 @@ class Writer:
 
 @contextmanager
 def observed(writer: Writer) -> Iterator[None]:
-    """Records errors that clients log, and resources that they warn about."""
+    """Records errors that clients log, and warnings about resources that were not closed."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -155,7 +155,7 @@ class WriteInterface:
     pace = 1.0
 
     def unavailable(self) -> str | None:
-        """Returns why it cannot be run here, if it cannot."""
+        """Returns the reason why the interface cannot be run here, or None."""
         return None
 
     def prepare(self) -> None:
@@ -183,7 +183,7 @@ class WriteInterface:
                     app.report(f"{type(error).__name__}: {error}")
 
     def write(self, producer: Producer, app: Writer) -> None:
-        """Sends rows once, and learns their outcome."""
+        """Sends rows once, and records their outcome."""
         raise NotImplementedError
 
 
@@ -233,7 +233,7 @@ class SendCallback(WriteInterface):
 
 
 class SendUnobserved(WriteInterface):
-    """Observes no delivery: the producer must report failures."""
+    """Drops all deliveries, so the producer itself must report failures."""
 
     name = "send, deliveries dropped"
 
@@ -264,7 +264,8 @@ class SendBatch(WriteInterface):
 
 
 def _count(app: Writer, rows: list[str], length: int, receipts: Any) -> None:
-    """Records rows that receipts acknowledge: all of them, or the first of them where a receipt has fewer."""
+    """Records all rows as acknowledged; if the receipts acknowledge a different number of rows, also records an error.
+    """
     counted = sum(receipt.count for receipt in receipts)
     if (length, counted) != (len(rows), len(rows)):
         app.errors.append(f"{len(rows)} rows given, {length} in the delivery, {counted} acknowledged")
@@ -431,7 +432,7 @@ class ProduceCommand(WriteInterface):
 
 
 class ProducerProgram(WriteInterface):
-    """A process that sends, and that a signal ends: it prints ids before it sends them."""
+    """Runs the producer in a separate process, which prints ids before it sends them, and ends it with a signal."""
 
     name = "send in a process"
     process = True
