@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Tests of Kafka brokers; of Spark sessions; of other Kafka versions, clusters and kills. The remaining tests use these
-# only briefly, apart from one with a cluster.
+# Three groups: tests of Kafka brokers; tests of Spark sessions; tests of other Kafka versions, clusters and kills. The
+# remaining tests use these only briefly, except one that uses a cluster.
 APART = (
     ["conservation", "interop", "kafka"],
     ["spark"],
@@ -30,7 +30,7 @@ def main() -> int:
     rest = [HERE / name for name in WITH_THE_REST]
     groups.append([path for path in folders if path not in named] + rest)
     named += rest
-    # A file listed here runs in its group only, and not with its folder.
+    # A file listed here runs only in its own group, not in the group of its folder.
     files = [path for path in named if path.is_file()]
     groups = [[*group, *(f"--ignore={path}" for path in files if path not in group)] for group in groups]
     pytest = [sys.executable, "-m", "pytest", "--durations", "12", *options]

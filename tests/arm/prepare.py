@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "arm"
-# Programs zig, maturin and cargo-zigbuild, which the Makefile installs.
+# Folder with zig, maturin and cargo-zigbuild, which the Makefile installs.
 CROSS = ROOT / ".cache" / "cross"
 
 

@@ -1,4 +1,4 @@
-"""`make test-conservation`: each interface under each disturbance, repeatedly, and the three sums after each run."""
+"""`make test-conservation`: runs each interface under each disturbance repeatedly; checks three sums after each run."""
 
 from __future__ import annotations
 

@@ -285,7 +285,8 @@ def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: S
 
 
 def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, interface: ReadInterface, result: Result) -> None:
-    """Reads from the committed offsets with another member. Rows that were committed but not returned remain missing.
+    """Reads on from the committed offsets with another member. Rows that were committed but not returned remain
+    missing.
     """
     committed = topic.committed(group)
     result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))

@@ -264,7 +264,8 @@ class SendBatch(WriteInterface):
 
 
 def _count(app: Writer, rows: list[str], length: int, receipts: Any) -> None:
-    """Records all rows as acknowledged; if the receipts acknowledge a different number of rows, also records an error.
+    """Records the rows as acknowledged; also records an error if the receipts acknowledge a different number of
+    rows.
     """
     counted = sum(receipt.count for receipt in receipts)
     if (length, counted) != (len(rows), len(rows)):

@@ -16,7 +16,7 @@ import pythons
 
 from samsarrow.testing import Broker
 
-# Share of all runs; a worker takes longer than a program.
+# Share of Spark workers in all runs. It is small, because a worker takes longer than a program.
 SPARK_SHARE = 1 / 11
 
 

@@ -32,7 +32,7 @@ class Kind:
     texts: tuple[str, ...]
     # Expected output on stderr; any other output is an error.
     says: str = ""
-    # An optional line: log lines at the very end may be dropped.
+    # Output that may be missing, because log lines at the very end may be dropped.
     may_say: str = ""
 
 
@@ -324,7 +324,7 @@ class Ended:
 
 
 def write(folder: Path) -> dict[str, list[Path]]:
-    """Writes the programs of each kind as files, since `spawn` imports the main module again."""
+    """Writes each program to a file, because `spawn` imports the main module from its file again."""
     written: dict[str, list[Path]] = {}
     for kind in KINDS:
         for number, text in enumerate(kind.texts):
@@ -348,7 +348,7 @@ def end(python: str, kind: Kind, program: Path, servers: str, group: str, path: 
 
 
 def in_turn(programs: dict[str, list[Path]], runs: int) -> Iterator[tuple[Kind, Path]]:
-    """Yields that number of programs, alternating kinds and ways of ending."""
+    """Yields `runs` programs, alternating between kinds and between ways of ending."""
     for run in range(runs):
         kind = KINDS[run % len(KINDS)]
         texts = programs[kind.name]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "pythons"
-# The suite with the newest versions, with its own C library.
+# Debian's suite with the newest Python versions. Its Pythons need the C library of the suite.
 SUITE = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian sid main"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
@@ -100,7 +100,7 @@ def unpacked(version: str) -> Path:
     for package in sorted(archives.glob("*.deb")):
         call(["dpkg", "-x", str(package), str(root)], f"the files of {package.name}")
     libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
-    # Uses its own loader and C library; `multiprocessing` starts the script by its name.
+    # Starts Python with the unpacked loader and C library; `--argv0` lets `multiprocessing` start this script again.
     starter.write_text(
         f"#!/bin/sh\nPYTHONHOME={root / 'usr'} exec {root / LOADER} --argv0 {starter} --library-path {libraries} "
         f'{root / "usr" / "bin" / f"python{version}"} "$@"\n'

@@ -11,7 +11,7 @@ def work(index: int, servers: str) -> None:
 
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("exits", b"v", on_delivery=lambda metadata, error: None).result(30)
-    # Not closed here: it is closed when the worker ends.
+    # The consumer is not closed here, but when the worker ends.
     consumer = Consumer(bootstrap_servers=servers, group_id=f"spark-{index}", auto_offset_reset="earliest")
     consumer.subscribe(["exits"])
     consumer.poll(0.1)

@@ -25,7 +25,7 @@ def kfake_program() -> None:
 
 @pytest.fixture
 def kfake(kfake_program: None) -> Iterator[KFake]:
-    """Three brokers with the topics `t` of one partition and `four` of four."""
+    """Three brokers with a topic `t` of one partition and a topic `four` of four partitions."""
     configs = {"group.consumer.heartbeat.interval.ms": "100"}
     with KFake(brokers=3, topics={"t": 1, "four": 4}, configs=configs) as kfake:
         yield kfake

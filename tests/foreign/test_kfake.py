@@ -39,7 +39,7 @@ def test_records_round_trip(kfake, codec):
         "LEADER_NOT_AVAILABLE",
         "NOT_ENOUGH_REPLICAS",
         "KAFKA_STORAGE_ERROR",
-        # Returned after the records were appended.
+        # Brokers return these errors after they appended the records.
         "REQUEST_TIMED_OUT",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     ],
@@ -70,7 +70,8 @@ def test_fatal_error_affects_only_its_record(kfake, values):
         for i in range(2, 10):
             producer.send("t", b"%d" % i).result(30)
     assert values(kfake.bootstrap_servers) == [0, *range(2, 10)]
-    # It is unknown if the second record was appended: the third is retried with a new epoch, which permits both cases.
+    # The client cannot know if the second record was appended, so it retries the third record with a new epoch, which
+    # the broker accepts in both cases.
     assert kfake.requests("Produce") <= 12
 
 

@@ -47,7 +47,7 @@ def read(members, until, limit=60):
                 try:
                     consumer.commit(batch)
                 except THROWN_OUT:
-                    # A rebalance between poll and commit: the rows are read again.
+                    # A rebalance between poll and commit rejects the commit, so the rows are read again.
                     continue
                 results += (int(value) for value in batch.column("value").to_pylist())
     return results
@@ -69,7 +69,7 @@ def test_two_members_share_and_hand_over_partitions(kfake, send, protocol):
     if protocol == "classic":
         assert kfake.requests("JoinGroup") < 300
     else:
-        # Ten per second for each member.
+        # Each member sends ten heartbeats per second.
         assert kfake.requests("ConsumerGroupHeartbeat") < 100 + 30 * (time.monotonic() - started)
     assert kfake.requests("FindCoordinator") < 30
 
@@ -99,7 +99,7 @@ def test_member_survives_errors(kfake, send, protocol, api, error):
     kfake.fail(api, error, 2)
     with member(kfake, protocol) as consumer:
         assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(20))
-        # Again, while it is a member.
+        # Injects the error a second time, after the member has joined.
         kfake.fail(api, error, 2)
         send(kfake.bootstrap_servers, 20, topic="four", partitions=4, first=20)
         assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(20, 40))

@@ -144,7 +144,7 @@ def read(members, until, limit=60):
                 try:
                     consumer.commit(batch)
                 except THROWN_OUT:
-                    # A rebalance between poll and commit: the rows are read again.
+                    # A rebalance between poll and commit rejects the commit, so the rows are read again.
                     continue
                 results += (int(value) for value in batch.column("value").to_pylist())
     return results

@@ -1,4 +1,4 @@
-"""The service of examples/fastapi: reads of writes on all instances, and errors."""
+"""The service of examples/fastapi: all instances return the latest writes; and errors."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_writes_are_visible_on_all_instances(service: Any) -> None:
                 written = await one.put(f"/devices/d{number % 5}", json={"number": number})
                 assert written.status_code == 200
                 place = written.json()
-                # Clients read their own writes: the response waits for them.
+                # Each instance returns the write, because the request waits until the instance has read the record.
                 for client in (one, other):
                     shown = await client.get(f"/devices/d{number % 5}", params=place)
                     assert shown.json() == {"number": number}
             gone = (await one.delete("/devices/d3")).json()
             assert (await other.get("/devices/d3", params=gone)).status_code == 404
-        # A later instance builds the same state from the topic.
+        # An instance that starts later builds the same state from the topic.
         async with instance(service) as later:
             await until_ready(later)
             shown = [(await later.get(f"/devices/d{n}")).json() for n in (0, 1, 2, 3, 4)]
@@ -109,7 +109,7 @@ def test_service_is_ready_after_initial_read(service: Any, broker: Broker) -> No
 
     async def main() -> None:
         async with instance(service) as client:
-            # Before that, it returns 503 instead of 404.
+            # Until the initial records are read, the service returns 503 instead of 404.
             assert {(await client.get(path)).status_code for path in ("/ready", "/devices/d7")} == {503}
             broker.heal()
             await until_ready(client)
@@ -149,7 +149,7 @@ def test_reading_resumes_after_an_error(service: Any, broker: Broker, caplog: py
             assert (await client.get("/devices/a", params=place)).json() == 1
             broker.fail("Fetch", error="TOPIC_AUTHORIZATION_FAILED", times=None)
             await until_ready(client, 503)
-            # The state read before remains visible.
+            # The state that was read before the error remains visible.
             assert (await client.get("/devices/a")).json() == 1
             broker.heal()
             await until_ready(client)

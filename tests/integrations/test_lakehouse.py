@@ -21,7 +21,8 @@ PARTITIONS = 3
 # Number of kills at random times, in addition to those around commits.
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "0"))
 FASTER = ("ROWS, SECONDS = 1_000_000, 30.0", "ROWS, SECONDS = 5000, 0.05")
-# The first life is killed after writing data but before its commit, the second one directly after its commit.
+# The first run of the sink is killed after writing data but before its commit, and the second run directly after its
+# commit.
 DELTA = """
 import os, pathlib, signal
 
@@ -143,7 +144,7 @@ def check(program: Program, servers: str, count: Callable[[], int], rows: Callab
 
 
 def example_rows(schema: pa.Schema, first: int) -> pa.Table:
-    """Returns two rows of partition 0."""
+    """Returns two rows of partition 0, with offsets from `first`."""
     rows = [
         {"value": b"%d" % i, "partition": 0, "offset": i, "timestamp": None, "key": None} for i in (first, first + 1)
     ]
@@ -187,7 +188,7 @@ class TestDelta:
         delta.append(one, example_rows(delta.SCHEMA, 2), {tp: 4})
         with pytest.raises(Exception, match="Concurrent transaction"):
             delta.append(other, example_rows(delta.SCHEMA, 2), {tp: 4})
-        # Commits of another topic and table maintenance do not conflict.
+        # Commits of another topic, and table maintenance, cause no conflict.
         delta.append(third, example_rows(delta.SCHEMA, 0), {TopicPartition("u", 0): 2})
         kept = delta.DeltaTable(path)
         kept.optimize.compact()

@@ -37,7 +37,7 @@ def minute(number: float) -> dt.datetime:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Partitions with a record per minute; in partition 2, every tenth is an hour late."""
+    """A broker with a record per minute in each partition; in partition 2, every tenth record is an hour late."""
     with Broker(topics={"t": PARTITIONS, "one": 1, "none": 1}, auto_create_topics=False) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers, batch_size=1000) as producer:
             for number in range(PARTITIONS):
@@ -177,7 +177,7 @@ def test_excluded_partitions_are_not_fetched(frame: pl.LazyFrame, broker: Broker
     assert frame.filter(offset >= ROWS).collect().height == 0
     after = broker.requests()
     assert after.get("Fetch", 0) == before.get("Fetch", 0)
-    # Beginning and end offsets, but no lookups by time.
+    # The scan requests beginning and end offsets, but looks up no offset by time.
     assert after["ListOffsets"] - before["ListOffsets"] == 2
     assert frame.filter(partition == 9).collect().height == 0
     assert broker.requests() == after
@@ -191,13 +191,13 @@ def test_lateness_ends_scan_at_upper_time_bound(broker: Broker, counted: type[Co
 
     assert scanned(0, dt.timedelta()).height == 100
     assert counted.rows <= 150
-    # If records may be an hour late, such a record is included.
+    # The scan includes late records if they may be an hour late.
     assert scanned(2, None).height == 106
     assert counted.rows == ROWS
     result = scanned(2, dt.timedelta(hours=1))
     assert (result.height, result["offset"].max()) == (106, 159)
     assert counted.rows <= 250
-    # The given lateness is not verified.
+    # The scan does not verify the lateness: with zero, it misses the late records.
     assert scanned(2, dt.timedelta()).height == 100
 
 
@@ -327,7 +327,7 @@ def test_invalid_arguments(broker: Broker, make: Callable[[str], Any], error: ty
 
 
 def test_random_predicates_match_polars(everything: pl.DataFrame) -> None:
-    """Random predicates: all rows that match according to Polars are in the derived ranges."""
+    """All rows that match a random predicate according to Polars are in the derived ranges."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
 

@@ -18,7 +18,7 @@ FASTER = [("max_poll_records=500", "max_poll_records=60")]
 
 
 def order(number: int) -> str:
-    """Returns an order; some are not valid JSON, and some cannot be processed."""
+    """Returns an order; some orders are not valid JSON, and some have an unknown currency."""
     if number % EVERY == 20:
         return f"order {number}"
     return json.dumps({"id": number, "amount": f"{number}.50", "currency": "XYZ" if number % EVERY == 30 else "USD"})
@@ -59,7 +59,7 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
 
     with Program(copied("worker/worker.py", folder, *FASTER), *arguments) as worker:
         for _ in range(kills):
-            # Within a transaction: its records are written but not committed.
+            # The worker is within a transaction: its records are written but not committed.
             before = seen("read_uncommitted")
             worker.until(lambda before=before: seen("read_uncommitted") > max(before, seen("read_committed")))  # type: ignore[misc]
             worker.restart()
@@ -71,7 +71,7 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
     for partition in (0, 1):
         assert [i["id"] for i in results if i["id"] % 2 == partition] == [n for n in good if n % 2 == partition]
     assert all(float(i["eur"]) == round(i["id"] / 2 + 0.25, 2) for i in results)
-    # It was killed during a transaction: some records were sent again.
+    # Kills during a transaction caused some records to be sent again.
     assert seen("read_uncommitted") > len(invoices)
     letters = read(servers, dead, "read_committed")
     assert sorted(letter.timestamp for letter in letters) == [n for n in range(ORDERS) if n % EVERY in (20, 30)]
@@ -112,7 +112,7 @@ def record(value: bytes | None) -> ConsumerRecord:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example loaded as a module; its pauses are recorded instead of slept."""
+    """The example loaded as a module. Its pauses are recorded, and the worker does not sleep."""
     result = module("worker/worker.py")
     waited: list[float] = []
     monkeypatch.setattr(result, "time", type("Time", (), {"sleep": waited.append, "monotonic": result.time.monotonic}))
@@ -158,7 +158,7 @@ def test_backoff_grows(worker: Any, tmp_path: Path) -> None:
 
 
 def test_transaction_ends_with_its_budget(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of a batch is read again, each record once."""
+    """After the transaction, the rest of the batch is read again. Each record is processed once."""
     rates = tmp_path / "rates.json"
     rates.write_text('{"EUR": 1}')
     monkeypatch.setattr(worker, "BUDGET", -1.0)

@@ -12,7 +12,8 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailable
 from support.librdkafka import MockClusterUnavailableError, library
 
 NAMES = {known: name for name, aliases, _, _ in option_table() for known in (name, *aliases)}
-# Synonyms, the system's own choice, retry delays, and options that hardly any application needs.
+# Options whose defaults may differ without documentation: synonyms, choices of the system, retry delays, and options
+# that hardly any application needs.
 WORDS = {"security.protocol", "auto.offset.reset", "acks", "sasl.oauthbearer.method", "sasl.oauthbearer.grant.type"}
 QUIET = WORDS | {
     "receive.buffer.bytes", "send.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
@@ -44,7 +45,8 @@ def test_defaults_of_librdkafka() -> None:
     except MockClusterUnavailableError as reason:
         pytest.skip(str(reason))
     results: dict[str, str] = {}
-    # For options of both kinds, such as the legacy consumer's auto.commit.interval.ms, the client's value applies.
+    # If an option exists for clients and for topics, like the legacy consumer's auto.commit.interval.ms, the client's
+    # default applies.
     for kind in ("topic_conf", "conf"):
         new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
         new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
@@ -52,8 +54,8 @@ def test_defaults_of_librdkafka() -> None:
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
         words = [texts[at].decode() for at in range(count.value)]
         results |= dict(zip(words[::2], words[1::2], strict=True))
-    # librdkafka's option of the first name is the broker's replication timeout; ours is its socket.timeout.ms. The
-    # second is for share groups.
+    # librdkafka's request.timeout.ms is the broker's replication timeout; ours corresponds to its socket.timeout.ms.
+    # Its max.poll.records is for share groups.
     del results["request.timeout.ms"], results["max.poll.records"]
     check(LIBRDKAFKA, {NAMES[name]: value for name, value in results.items() if name in NAMES})
 

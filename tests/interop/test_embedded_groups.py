@@ -63,7 +63,7 @@ class Member:
         self._consumer.close()
 
     def _commit(self) -> None:
-        # A rebalance may make it fail; then the next one covers these offsets.
+        # A rebalance may make the commit fail; the next commit then covers these offsets.
         if self._dirty:
             with contextlib.suppress(confluent_kafka.KafkaException):
                 self._consumer.commit(asynchronous=False)

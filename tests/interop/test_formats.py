@@ -20,7 +20,7 @@ CODECS = {0: ["none", "gzip", "snappy", "lz4"], 1: ["none", "gzip", "snappy", "l
 CODECS[2] = [*CODECS[0], "zstd"]
 OURS = [samsarrow_rows, samsarrow_arrow]
 T0 = 1_700_000_000_000
-# The newest Fetch and Produce versions of this broker.
+# The newest Fetch and Produce versions that this broker supports.
 FETCH = 17
 PRODUCE = 11
 
@@ -42,7 +42,7 @@ def records(magic: int) -> list[Sent]:
 
 
 def expected(magic: int, sent: list[Sent]) -> list[Received]:
-    """Returns the expected records after being stored or sent in a format."""
+    """Returns the records that a reader gets if `sent` is stored or fetched in a format."""
     return [
         Received(i, s.timestamp if magic else None, s.key, s.value, s.headers if magic == 2 else ())
         for i, s in enumerate(sent)
@@ -55,10 +55,10 @@ def new_topic(server: ZooKeeperKafkaServer, magic: int, **configs: str) -> str:
 
 
 def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: bool = False) -> None:
-    """Checks that each partition has its format and its codec.
+    """Checks that each partition is stored in the format `magic` and with its codec.
 
     With `lone`, a few single records may be uncompressed: librdkafka compresses only if this saves space, which is not
-    the case for a single record, and on a busy machine it may send one before the next is available.
+    the case for a single record, and on a busy machine it may send a record before the next one is available.
     """
     for partition, codec in enumerate(CODECS[magic]):
         batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
@@ -160,9 +160,10 @@ def test_all_fetch_versions(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer,
         old_java.produce(topic, codec, records(magic), partition)
     check_stored(old_kafka, topic, magic)
     for version in range(FETCH + 1):
-        # The broker converts to the newest format of the version: v0 before Fetch v2, v1 before v4.
+        # The broker converts to the newest format that the Fetch version supports: v0 before version 2, v1 before
+        # version 4.
         served = min(magic, 0 if version < 2 else 1 if version < 4 else 2)
-        # Excludes zstd, the last of the codecs, before v2.
+        # Formats v0 and v1 do not support zstd, which is the last codec.
         codecs = CODECS[served]
         for layout in ("binary", "view"):
             actual = read(old_kafka, topic, codecs, len(PLAIN), api_version_fetch=version, layout=layout)
@@ -182,7 +183,7 @@ def test_log_append_time(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, ma
     sent_times = {s.timestamp for s in PLAIN}
     assert all(r.timestamp not in sent_times for received in theirs.values() for r in received)
     assert read(old_kafka, topic, CODECS[magic], len(PLAIN)) == theirs
-    # Fetch v2 and v3 carry v1: the broker converts.
+    # The broker converts to format v1, because Fetch v2 and v3 return at most v1.
     theirs.pop("zstd", None)
     assert read(old_kafka, topic, CODECS[1], len(PLAIN), api_version_fetch=3) == theirs
     with Consumer(bootstrap_servers=old_kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -217,7 +218,8 @@ def test_other_clients_read_ours_in_old_formats(
     old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, options: dict[str, object]
 ) -> None:
     for writer in OURS:
-        # The broker stores our format unchanged; for a topic of the newest format, it converts.
+        # The broker stores our records unchanged if the topic has the same format. For a topic of the newest format, it
+        # converts them.
         same, newest = new_topic(old_kafka, magic), create_topic(old_kafka, len(CODECS[magic]))
         for topic in (same, newest):
             for partition, codec in enumerate(CODECS[magic]):
@@ -267,12 +269,12 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
         base = len(wanted)
         wanted.extend(dataclasses.replace(r, offset=base + r.offset) for r in expected(magic, sent))
 
-    # Formats ascending, then descending.
+    # The formats ascend and then descend.
     for magic in (0, 1, 2, 1, 0):
         old_java.configure(topic, message_format_version=VERSIONS[magic])
         probe, until = Sent(None, b"probe", (), T0), time.monotonic() + 30
         while True:
-            # The broker applies the change some time later.
+            # Repeats, because the broker applies the new configuration some time later.
             old_java.produce(topic, "none", [probe])
             *_, last = stored(old_kafka.segments(topic))
             wanted.append(dataclasses.replace(expected(last.magic, [probe])[0], offset=len(wanted)))
@@ -288,7 +290,7 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
     for reader in OURS:
         for layout in ("binary", "view"):
             assert reader.consume(bootstrap, topic, len(wanted), layout=layout) == wanted
-    # One entry per fetch, and polls that end within batches.
+    # Reads one entry per fetch, and then with polls that end within batches.
     assert samsarrow_arrow.consume(bootstrap, topic, len(wanted), max_partition_fetch_bytes=1) == wanted
     polls = samsarrow_arrow.polls(bootstrap, topic, [0], [len(wanted)], max_poll_records=3)
     assert [record for poll in polls for _, record in poll.records] == wanted
@@ -321,7 +323,7 @@ def test_compacted_wrappers(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer,
         old_java.produce(topic, codec, sent)
         offset = max(latest.values(), default=-1) + 1
         latest.update((s.key or b"", offset + i) for i, s in enumerate(sent))
-        # Each in a separate segment, since segments last a millisecond; the active one is not compacted.
+        # Starts a new segment for each write: segments last a millisecond, and the active segment is not compacted.
         time.sleep(0.01)
     offsets = sorted(latest.values())
     until = time.monotonic() + 60
@@ -347,7 +349,8 @@ def test_record_larger_than_a_fetch(old_kafka: ZooKeeperKafkaServer, old_java: J
             old_kafka.bootstrap_servers, topic, 3, api_version_fetch=version, **options
         )  # fmt: skip
         assert received == wanted, version
-    # Before KIP-74, a broker truncated it, and only a larger fetch could read it.
+    # Before KIP-74, a broker truncates a record that is larger than the fetch, so only a larger fetch can read the
+    # record.
     with Consumer(
         bootstrap_servers=old_kafka.bootstrap_servers, auto_offset_reset="earliest", api_version_fetch=2, **options
     ) as consumer:

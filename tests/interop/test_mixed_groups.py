@@ -43,7 +43,7 @@ class Member(Protocol):
 
 
 class Threaded:
-    """A consumer with its own polling thread."""
+    """A consumer that polls in its own thread."""
 
     def __init__(self) -> None:
         self._owned: set[TopicPartition] = set()
@@ -189,7 +189,7 @@ class Group:
         self._until(shared)
 
     def read(self) -> None:
-        """Sends 30 records, one per partition, and checks that each is read once."""
+        """Sends one record to each partition, and checks that each record is read once."""
         self._round += 1
         fresh = {f"{self._round} {tp.topic} {tp.partition}".encode(): tp for tp in self.partitions}
         for value, tp in fresh.items():
@@ -229,7 +229,7 @@ def join(kafka: KafkaServer, java: JavaPeer) -> Iterator[Callable[..., Member]]:
 WAYS = [
     (strategy, order)
     for (i, strategy), (j, order) in itertools.product(enumerate(STRATEGIES), enumerate(ORDERS))
-    # Each strategy and each leader at least once; all nine pairs on request.
+    # Runs each strategy and each leader at least once; all nine pairs with SAMSARROW_ALL_MIXES.
     if i == j or os.environ.get("SAMSARROW_ALL_MIXES")
 ]
 
@@ -250,16 +250,17 @@ def test_three_clients_share_a_group(
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer, ExitStack() as stack:
         group = Group(partitions, producer)
         with Consumer(bootstrap_servers=kafka.bootstrap_servers) as anyone:
-            # Some clients' leaders refresh metadata for a missing topic only after minutes.
+            # The topics must exist first: leaders of some clients refresh the metadata of a missing topic only after
+            # minutes.
             assert sorted(tp for topic in topics for tp in anyone.partitions_for(topic)) == sorted(partitions)
-        # A process takes a while to start, and joins some time after the first.
+        # A member in a process takes a while to start, so it joins some time after the first member.
         group.members[order[0]] = first = join(order[0], strategy, name, topics)
         group.settle()
         for maker in order[1:]:
             group.members[maker] = stack.enter_context(closing(join(maker, strategy, name, topics)))
         group.settle()
         group.read()
-        # The killed member is ours, unless we lead.
+        # The killed member is ours, unless ours is the leader.
         victim = group.members["victim"] = join(
             "confluent" if order[0] == "ours" else "ours", strategy, name, topics, dies=True
         )

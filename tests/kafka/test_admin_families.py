@@ -28,7 +28,7 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, classpath
 from support.topic_settings import REJECTED_SETTINGS
 from support.waiting import until
 
-# Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and ours, as listed in the guide.
+# Names of Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and of ours, from the table in the guide.
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "admin.md"
 METHODS = dict(
     re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text().partition("## Java's methods")[2], re.MULTILINE)
@@ -101,7 +101,7 @@ def test_results_match_java_admin(kafka: KafkaServer, admin: Admin) -> None:
                 name: [e.value, e.read_only, e.sensitive, e.type.name, e.documentation, len(e.synonyms)]
                 for name, e in result[resource].items()
             }
-            # Loggers appear with the first request that needs them.
+            # Brokers list a logger after the first request that needs it, so ours may list a few more.
             assert {n: row for n, row in ours.items() if n in theirs} == {n: [r[0], *r[2:]] for n, r in theirs.items()}
             assert len(ours) - len(theirs) <= (5 if kind == "BROKER_LOGGER" else 0)
         assert result[resources["TOPIC"]]["retention.ms"].source == ConfigSource.TOPIC

@@ -44,7 +44,7 @@ class Java:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
-        # Log output appears on the same stream.
+        # Skips log output, which appears on the same stream.
         for line in self.process.stdout:
             if line.startswith("["):
                 return list(json.loads(line))
@@ -78,7 +78,7 @@ def topic(quorum: Quorum, admin: Admin) -> str:
     """A topic of two partitions, both on broker 1."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, assignment=[[1], [1]])])
-    # Either broker may receive requests for it.
+    # Both brokers must know the topic, because requests for it may go to either.
     for node in (quorum.first, quorum.second):
         with Raw(node.bootstrap_servers) as raw:
             asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
@@ -96,7 +96,7 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def ours(write: Callable[[], Any]) -> str:
-    """Returns the class of the error that a call raises; of partial failures, the class of the first."""
+    """Returns the class of the error that a call raises; for partial failures, the class of the first failure."""
     with pytest.raises(KafkaError) as raised:
         write()
     failures = getattr(raised.value, "failures", None)
@@ -157,7 +157,7 @@ def test_delete_records_matches_java(quorum: Quorum, java: Java, admin: Admin, t
             producer.send(topic, b"v", partition=0, timestamp=1000 * (at + 1))
     assert admin.delete_records({tp: 3}) == {tp: 3}
     assert java("offset", topic, 0, -2) == 3
-    # The timestamp is in the middle of a batch.
+    # The timestamp belongs to a record in the middle of a batch.
     assert java("offset", topic, 0, 1500) == 3
     assert admin.list_offsets({tp: 1500})[tp].offset == 3
     assert java("deleteRecords", topic, 0, 5) == 5
@@ -169,7 +169,7 @@ def test_list_offsets_of_unknown_partitions_fails_immediately(admin: Admin, topi
     there, beyond, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)
     started = time.monotonic()
     result = admin.list_offsets(dict.fromkeys((there, beyond, nowhere), OffsetSpec.LATEST))
-    # Well below the timeout of a minute.
+    # The call ends well before its timeout of a minute.
     assert time.monotonic() - started < 20
     assert list(result.found) == [there]
     assert {type(error).__name__ for error in result.errors.values()} == {"UnknownTopicOrPartitionError"}
@@ -189,7 +189,7 @@ def written(quorum: Quorum, topic: str, partition: int, producer_id: int) -> str
 def test_find_and_abort_hanging_transaction(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     for partition, abort in ((0, "ours"), (1, "java")):
         producer_id, tp = 90_000 + partition, TopicPartition(topic, partition)
-        # No coordinator knows this producer. A new leader may not yet know about its leadership.
+        # The producer is unknown to all coordinators. Repeats, because a new leader may not know yet that it leads.
         assert until(lambda p=partition, of=producer_id: written(quorum, topic, p, of) == "OK")
         [hanging] = admin.find_hanging([tp], longer_than=0)
         assert (hanging.producer.producer_id, hanging.producer.transaction_start) == (producer_id, 0)
@@ -222,7 +222,7 @@ def test_alter_replica_log_dirs_matches_java(quorum: Quorum, java: Java, admin: 
         else:
             java("move", topic, 0, 1, other)
         assert until(lambda other=other: java("disk", topic, 0, 1) == where() == other), mover
-    # An unknown disk, and a replica that does not exist.
+    # The first path is not a disk of the broker; the second broker has no replica.
     for broker, path in ((1, "/nowhere"), (2, quorum.second.disks[0])):
         theirs = java.error("move", topic, 0, broker, path)
         assert theirs == ours(lambda b=broker, p=path: admin.move_replicas({Replica(topic, 0, b): p}))
@@ -234,7 +234,7 @@ def test_reassignments_and_elections_match_java(quorum: Quorum, java: Java, admi
         for partition in range(2):
             for _ in range(20):
                 producer.send(topic, bytes(200_000), partition=partition)
-    # Throttled, so that the reassignment is still running when it is cancelled.
+    # Throttles replication, so that the reassignment is still running when it is cancelled.
     admin.alter_configs({ConfigResource.topic(topic): {"follower.replication.throttled.replicas": "*",
                                                        "leader.replication.throttled.replicas": "*"}})  # fmt: skip
     rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
@@ -257,7 +257,7 @@ def test_reassignments_and_elections_match_java(quorum: Quorum, java: Java, admi
     assert java.error("reassign", topic, 0, None) == ours(lambda: admin.alter_reassignments({tps[0]: None}))
     assert java.error("reassign", topic, 0, [7]) == ours(lambda: admin.alter_reassignments({tps[0]: [7]}))
     admin.alter_configs({broker: dict.fromkeys(rates) for broker in brokers})
-    # Both brokers have both replicas, and the second is the preferred leader.
+    # Both brokers have replicas of both partitions, and the second broker is the preferred leader.
     admin.alter_reassignments({tp: [2, 1] for tp in tps})
     assert until(lambda: read() == {})
     assert until(lambda: java("topic", topic)[0] == [[1, [2, 1]], [1, [2, 1]]])

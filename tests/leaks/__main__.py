@@ -32,10 +32,11 @@ from support.waiting import until  # noqa: E402
 TOPIC = "leaks"
 RECORDS = 2_000_000
 ROUNDS = 12
-# KiB from the middle third of the rounds to the last one; allocators and compiled code settle before.
+# Permitted growth in KiB from the middle third of the rounds to the last one; allocators and compiled code settle
+# before.
 GROWTH = 32 * 1024
 JAVA = ("-Xms1g", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Dsamsarrow.prefetch.bytes=67108864")
-# Runs of each kind before measurements begin: Java compiles for a long time.
+# Runs of each kind before measurements begin, because Java compiles code for a long time.
 WARM = 60
 
 
@@ -74,7 +75,7 @@ def grown(rounds: list[Round]) -> float:
 
 
 def phase(name: str, times: int, run: Callable[[], int], watch: Watch) -> bool:
-    """Runs `run` this many times, in rounds, and prints the remains; returns true if nothing leaked."""
+    """Runs `run` this many times, in rounds; prints the unreleased memory; returns true if nothing leaked."""
     start, rounds, rows = time.monotonic(), [], 0
     for number in range(ROUNDS):
         for _ in range(times * number // ROUNDS, times * (number + 1) // ROUNDS):
@@ -133,7 +134,7 @@ def main() -> int:
             spark_driver_extraJavaOptions=" ".join(JAVA),
             spark_ui_showConsoleProgress="false",
         )
-        # Spark logs the stacks of cancelled jobs.
+        # Hides the stack traces that Spark logs for cancelled jobs.
         spark.sparkContext.setLogLevel("OFF")
         options = {"kafka.bootstrap.servers": servers, "subscribe": TOPIC}
         frame = spark.read.format("samsarrow-jvm").options(**options).load()
