@@ -1,4 +1,6 @@
-"""Changes made by Admin on Kafka 4.3.1 are read by Java's AdminClient, and the reverse; both receive equal errors."""
+"""Changes made by Admin on Kafka 4.3.1 are visible to Java's AdminClient, and the reverse; both clients receive equal
+errors.
+"""
 
 import json
 import subprocess

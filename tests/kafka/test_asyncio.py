@@ -1,4 +1,4 @@
-"""Event loops on Apache Kafka: transactions from topic to topic, with polls cancelled repeatedly."""
+"""Event loops on Apache Kafka: transactions from topic to topic, while polls are cancelled repeatedly."""
 
 from __future__ import annotations
 

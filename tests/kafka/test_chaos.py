@@ -1,4 +1,4 @@
-"""A group whose members are killed and stopped and whose coordinator restarts loses no records or commits."""
+"""A group loses no records or commits while its members are killed and stopped and its coordinator restarts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Group:
         self.files[self.members[-1].pid] = done
 
     def terminate(self, member: subprocess.Popen[bytes]) -> None:
-        """Terminates a member after it has started: earlier, the signal would kill it."""
+        """Terminates a member after it has started, because an earlier signal would kill it."""
         until(lambda: self.files[member.pid].exists() or member.poll() is not None)
         member.terminate()
 
@@ -115,7 +115,8 @@ class Watch(threading.Thread):
                     committed = admin.fetch_offsets(self.name_of_group, timeout=20)
                 except KafkaError:
                     continue
-                # Read after the offsets: records are processed before they are committed.
+                # Reads the processed records after the committed offsets, because records are processed before they are
+                # committed.
                 processed = self.group.processed()
                 self.looks += 1
                 for tp, at in committed.items():
@@ -201,7 +202,7 @@ def offsets(admin: Admin, group: str) -> dict[int, int | None]:
 
 
 def unexplained(log: str) -> dict[str, tuple[int, int]]:
-    """Returns members whose log lacks the reason of a rebalance, with their numbers of joins and of reasons."""
+    """Returns members whose log has too few reasons for rebalances, with their numbers of joins and of reasons."""
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():
@@ -220,7 +221,7 @@ def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random)
     events: list[tuple[str, float]] = []
     time.sleep(5)
     for number, what in enumerate(plan(chance)):
-        # Even on a slow machine, each fault occurs once.
+        # Each fault occurs at least once, even on a slow machine.
         if number >= KINDS and time.monotonic() - started > SECONDS:
             break
         events.append((what, round(time.monotonic() - started, 1)))
@@ -231,7 +232,7 @@ def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random)
             group.members.remove(victim)
             group.start()
         elif what == "stop":
-            # Longer than the session timeout: it resumes as a member that was replaced.
+            # The stop is longer than the session timeout, so the group has replaced the member when it resumes.
             victim = chance.choice(group.members)
             victim.send_signal(signal.SIGSTOP)
             time.sleep(SESSION + 3)

@@ -1,4 +1,4 @@
-"""The command line on Apache Kafka: an exact copy of another client's topic, and reads that end."""
+"""The command line on Apache Kafka: copies of another client's topic are exact, and reads end at the end of the log."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ def test_copy_through_a_pipe_is_exact(kafka: KafkaServer, source: str, form: str
 
 
 def test_group_reads_to_the_end_and_exits(kafka: KafkaServer, source: str) -> None:
-    """With two members, the share of each varies, but their union does not."""
+    """Two members read different shares in each run, but together always the same records."""
     actual: list[bytes] = []
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""Every command that uses a cluster, on Kafka 4.3.1: output equals that of Java's client, or of Admin."""
+"""Every command that uses a cluster, on Kafka 4.3.1: the output equals the results of Java's client or of Admin."""
 
 import json
 import subprocess
@@ -59,7 +59,9 @@ def command(
 
 
 def create(admin: Admin, *names: str, partitions: int = 1) -> None:
-    """Creates topics and waits until commands find them: the broker knows them after the controller."""
+    """Creates topics and waits until commands find them, because brokers learn of new topics later than the
+    controller.
+    """
     admin.create_topics(names, num_partitions=partitions)
     until(lambda: set(names) <= admin.list_topics().keys())
 
@@ -179,7 +181,7 @@ def test_configs(command: Command, admin: Admin) -> None:
     def value(resource: str, name: str) -> Any:
         return [row["value"] for row in rows(command("configs", "get", resource, "-s", name))]
 
-    # The controller applies the change first, the queried broker later.
+    # The queried broker applies the change later than the controller.
     until(lambda: value("logger:1", "kafka.server.KafkaApis") == ["DEBUG"])
     until(lambda: value("client-metrics:c", "interval.ms") == ["30000"])
     until(lambda: value("broker:1", "message.max.bytes") == ["3000000"])
@@ -220,7 +222,7 @@ def test_quotas(command: Command, admin: Admin, kafka: KafkaServer) -> None:
         {"user": None, "client_id": None, "ip": "10.0.0.1", "quota": "connection_creation_rate", "value": 5},
         {"user": "ann", "client_id": "(default)", "ip": None, "quota": "request_percentage", "value": 50},
     ]
-    # A producer with this client id is throttled, and reports it in metrics and events.
+    # The broker throttles a producer with this client id. The producer reports this in metrics and events.
     create(admin, "d")
     events: list[metrics.Event] = []
     options = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "slow", "linger.ms": 0}
@@ -280,7 +282,7 @@ def test_groups_and_offsets(command: Command, admin: Admin, kafka: KafkaServer, 
             assert rows(command(*kicking, "--dry-run"))[0]["member_id"] == described[0]["member_id"]
             if protocol == "classic":
                 assert "removed" in command(*kicking, "--yes").err
-                # It rejoins as a new member.
+                # The removed member rejoins as a new member.
                 until(lambda member=member: member.poll(0.1) is not None and member.metrics().rebalances > 1)
         assert "deleted" in command("groups", "delete", f"e-{protocol}", "--yes").err
     assert "e-none: " in command("groups", "delete", "e", "e-none", "--yes", code=3).err
@@ -325,7 +327,7 @@ def test_users_and_acls(command: Command, admin: Admin) -> None:
 
 
 def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaServer) -> None:
-    """Compares with one run of Java's Admin on the same cluster."""
+    """Compares the output of commands with results of Java's Admin on the same cluster."""
     create(admin, "h", partitions=2)
     command("configs", "set", "topic:h", "retention.ms=-1", "max.message.bytes=12345")
     command("quotas", "set", "--user", "h", "consumer_byte_rate=7")
@@ -349,7 +351,7 @@ def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaSe
     for resource, kind in (("topic:h", "TOPIC"), ("broker:1", "BROKER"), ("logger:1", "BROKER_LOGGER")):
         result = rows(command("configs", "get", resource, "--all"))
         if kind == "BROKER_LOGGER":
-            # Loggers appear with the first request that needs them.
+            # Brokers list a logger after the first request that needs it.
             result = [r for r in result if r["name"] in java[f"configs {kind}"]]
         theirs = {name: (row[0], row[2], row[3]) for name, row in java[f"configs {kind}"].items()}
         assert {r["name"]: (r["value"], r["read_only"], r["sensitive"]) for r in result} == theirs
@@ -371,7 +373,7 @@ def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaSe
     [[entity, values]] = java["quotas"]
     assert (quota["user"], {quota["quota"]: quota["value"]}) == (entity["user"], values)
     listed = {r["transactional_id"]: [r["producer_id"], r["state"]] for r in rows(command("txns", "list"))}
-    # In the form that Java prints.
+    # Compares ids and states in the form that Java prints.
     assert listed["h"] == [java["transactions"]["h"][0], java["transactions"]["h"][1]]
     resources = [r["resource"].upper().replace("-", "_") for r in rows(command("configs", "list"))]
     kinds = {"LOGGER": "BROKER_LOGGER"}
@@ -417,7 +419,7 @@ def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
             elif any(option.name == "bootstrap_servers" for option in result.params):
                 yield (*path, name)
 
-    # The demo needs its flights and Spark; tests/spark covers it.
+    # The demo needs its flights and Spark, so tests/spark covers it.
     assert set(commands(cli)) - RUN == {("demo",)}
 
 

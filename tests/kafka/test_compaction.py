@@ -31,8 +31,8 @@ class Compacted:
     latest: dict[str, int] = field(default_factory=dict)
 
     def write(self, name: str, keys: list[str], *, tombstone: bool = False, aborted: bool = False) -> None:
-        """Writes one segment, a minute later than the previous one. Markers have the broker's time, and start no
-        segment.
+        """Writes one segment. Its timestamps are a minute later than those of the previous segment. Markers have the
+        broker's time and do not start a segment.
         """
         self.generation += 1
         timestamp = self.started + self.generation * MINUTE
@@ -71,7 +71,8 @@ def compacted(kafka: KafkaServer, java: JavaPeer) -> Iterator[Compacted]:
     c.write("none", k[::2])
     c.write("transactional-gzip", k[:6])
     c.write("transactional-none", k, aborted=True)
-    # All records of `once` are superseded: its last batch stays without records, to preserve its sequence number.
+    # All records of `once` are superseded. Its last batch remains without records, because it has the last sequence
+    # number.
     c.write("once", e)
     c.write("zstd", e)
     c.write("transactional-gzip", e[2:4])
@@ -111,7 +112,7 @@ def test_topic_has_all_kinds_of_gaps(kafka: KafkaServer, compacted: Compacted) -
     assert {b.codec for b in data if 0 < b.records <= b.last_offset - b.offset} == {"none", "gzip", "lz4", "zstd"}
     assert any(b.records == 0 for b in data)
     assert any(after.offset > before.last_offset + 1 for before, after in itertools.pairwise(batches))
-    # A marker of a transaction without remaining records.
+    # Some transaction has only its marker left: all of its records were removed.
     first = {b.producer_id: b for b in reversed(batches)}
     assert any(b.control for b in first.values())
 
@@ -136,7 +137,7 @@ def test_records_and_positions_match_java(
     offsets = sorted(compacted.latest.values()) + ([ends[0] - 2] if level == "read_uncommitted" else [])
     assert [record.offset for poll in ours for _, record in poll.records] == offsets
     theirs = java.polls(compacted.topic, [0], ends, **options)
-    # Java's polls return without records if only the position advances; ours wait for records.
+    # Java's polls also return if only the position advances; ours wait for records.
     pairs = zip([p for p in ours if p.records], [p for p in theirs if p.records], strict=True)
     for mine, other in pairs:
         assert mine.records == other.records

@@ -51,7 +51,7 @@ class Dump:
 
 
 def java_dump(server: KafkaServer, files: list[Path], *flags: str) -> Dump:
-    # Java's default is the encoding of the locale.
+    # Sets the encoding of the output, which by default depends on the locale.
     jvm = ["-Xmx256m", *QUICK_COMPILER, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
     names = ",".join(map(str, files))
     return run(server.java(JAVA_TOOL[server.version], "--files", names, *flags, jvm=jvm))
@@ -62,7 +62,7 @@ def our_dump(files: list[Path], *flags: str) -> Dump:
 
 
 def lossy(data: bytes) -> str:
-    """Decodes with one replacement character per run of invalid bytes, since Java replaces a surrogate's three bytes by
+    """Replaces each run of invalid bytes by one character, because Java replaces the three bytes of a surrogate by
     one.
     """
     return re.sub("\ufffd+", "\ufffd", data.decode(errors="replace"))
@@ -74,7 +74,7 @@ def run(command: list[str]) -> Dump:
 
 
 def lines(text: str) -> list[str]:
-    """Splits into lines; line breaks within record data stay."""
+    """Splits output into lines, but not at line breaks within record data."""
     results: list[str] = []
     # Not splitlines, which would split at U+2028 and similar characters of the data.
     for line in text.split("\n")[:-1]:
@@ -152,7 +152,7 @@ def segments(kafka: KafkaServer, java: JavaPeer, tmp_path_factory: pytest.TempPa
     topics = {}
     for codec in CODECS:
         topic = topics[codec] = create_topic(kafka)
-        # Once without and once with sequence numbers.
+        # The first write has no sequence numbers, the second one has them.
         java.produce(topic, codec, ODD)
         java.open("one", compression_type=codec, linger_ms="50")
         for _ in range(3):
@@ -166,7 +166,7 @@ def segments(kafka: KafkaServer, java: JavaPeer, tmp_path_factory: pytest.TempPa
     transactions(java, topics["transactions"], topics["aborted"])
     topics["rolled"] = create_topic(kafka, segment_bytes="1048576", index_interval_bytes="1000")
     with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=4000) as producer:
-        # The index has one entry per request at most.
+        # Sends many requests, because a request adds at most one entry to the index.
         for start in range(0, 20_000, 250):
             numbers = range(start, start + 250)
             stamps = pa.array([1_700_000_000_000 + 37 * (i ^ 5) for i in numbers], pa.int64())
@@ -224,9 +224,9 @@ def cleaned(kafka: KafkaServer, topic: str, records: int) -> bool:
     try:
         readers = [read_segment(path, mmap=False) for path in sorted(kafka.segments(topic))[:-1]]
     except FileNotFoundError:
-        # The cleaner is running.
+        # The cleaner deleted a segment before it was read.
         return False
-    # Index files are swapped after the segment.
+    # The cleaner renames index files later than the segment, so it is not done while `.swap` files exist.
     done = not any((kafka.data_dir / f"{topic}-0").glob("*.swap"))
     return sum(batch.num_rows for reader in readers for batch in reader) == records and done
 
@@ -299,7 +299,7 @@ def test_json_matches_kafka_tool(segments: Segments, deep: Dump) -> None:
 
 
 def test_quorum_log_and_snapshots(kafka: KafkaServer, tmp_path: Path) -> None:
-    """Control records with custom contents, and binary payloads."""
+    """The quorum log and snapshots have control records with contents of their own, and binary payloads."""
     copied = copies(kafka, "__cluster_metadata", tmp_path)
     shutil.copy(kafka.data_dir / "bootstrap.checkpoint", tmp_path)
     files = [*logs(copied), tmp_path / "bootstrap.checkpoint"]
@@ -352,7 +352,7 @@ def test_index_errors(kafka: KafkaServer, segments: Segments, tmp_path: Path) ->
     folder = tmp_path / "damaged-0"
     shutil.copytree(segments.files["rolled"][0].parent, folder)
     index, times = folder / "00000000000000000000.index", folder / "00000000000000000000.timeindex"
-    # The offset of an entry, or its timestamp.
+    # Each case changes the offset or the timestamp of an index entry.
     for path, size, width, at, add in [
         (index, 8, 4, 3, 1),
         (index, 8, 4, 5, 2),

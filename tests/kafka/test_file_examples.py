@@ -1,4 +1,4 @@
-"""The programs of examples/files, from a file to a topic and on to files, killed repeatedly."""
+"""The programs of examples/files copy a file to a topic and the topic to files, and are killed repeatedly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tail(tmp_path: Path) -> Any:
 
 
 class Log:
-    """An application that writes lines, some in two steps, and rotates its file now and then."""
+    """An application that writes lines, some of them in two steps, and sometimes rotates its file."""
 
     def __init__(self, path: Path, chance: random.Random) -> None:
         self.path, self._chance = path, chance
@@ -186,7 +186,7 @@ def test_lines_are_copied_exactly_once(
             time.sleep(0.01)
 
     try:
-        # The first run begins with the current file, and ignores files rotated earlier.
+        # The first run begins with the current file and ignores files that were rotated earlier.
         until(1)
         log.start()
         at_work = 0
@@ -228,7 +228,7 @@ def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., st
                 rows = pa.table({"value": [str(i) for i in range(start, start + 300)], "to": [0, 1, 2] * 100})
                 producer.begin_transaction()
                 producer.send_batch(topic, rows, partition="to")
-                # Aborted records are in no file.
+                # Records of aborted transactions must not be in the files.
                 if start % 900 == 300:
                     producer.abort_transaction()
                 else:
@@ -252,7 +252,7 @@ def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., st
 
 
 def drained(tail: Any) -> Iterator[bytes]:
-    """Yields all lines until the file has been quiet for longer than its patience, however often it is read."""
+    """Yields lines until 20 reads in a row find none. The file then counts as quiet for longer than the patience."""
     looks = 0
     while looks < 20:
         result = tail.read()
@@ -272,7 +272,7 @@ def test_incomplete_line_is_held_back(tail: Any, tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"o\n" + b"x" * 5000 + b"\nlast")
     assert list(drained(reader)) == [b"two", b"x" * 5000]
-    # A renamed file receives no further line breaks.
+    # A renamed file is not written to any more, so its last line needs no line break.
     path.rename(tmp_path / "app.log.1")
     assert list(drained(reader)) == []
     path.write_bytes(b"new\n")
@@ -300,7 +300,7 @@ def test_files_rotated_while_stopped(tail: Any, tmp_path: Path) -> None:
     rotate(b"5\n")
     (tmp_path / "app.log.4.gz").write_bytes(b"no line\n")
     assert list(drained(tail.Tail(path, place))) == [b"3", b"4", b"5"]
-    # The file of the position is gone: all files modified later are read.
+    # The file that the position refers to was deleted, so all files modified later are read.
     (tmp_path / "app.log.2").unlink()
     assert list(drained(tail.Tail(path, place))) == [b"4", b"5"]
 
@@ -312,11 +312,11 @@ def test_truncation(tail: Any, tmp_path: Path) -> None:
     _, place = reader.read()
     path.write_bytes(b"3\n")
     assert list(drained(reader)) == [b"3"]
-    # Longer than before, so its size alone does not show the truncation.
+    # The file is longer than before, so its size alone does not show the truncation.
     path.write_bytes(b"other\n6\n")
     assert list(drained(reader)) == [b"other", b"6"]
     assert list(drained(tail.Tail(path, place))) == [b"other", b"6"]
-    # A copy holds the unread lines.
+    # The copy of the file contains lines that were not read before the truncation.
     (tmp_path / "app.log.1").write_bytes(b"1\n2\nmissed\n")
     time.sleep(0.02)
     path.write_bytes(b"7\n")

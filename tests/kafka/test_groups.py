@@ -75,7 +75,8 @@ def test_group_with_and_without_members(kafka: KafkaServer, admin: Admin, topic:
         [one] = result.members
         assert (one.client_id, one.host, one.assignment) == ("their-client", "/127.0.0.1", all_three)
         assert one.target == (None if protocol == "classic" else all_three)
-        # While the group has members, only these may commit, and offsets and group cannot be deleted.
+        # While the group has members, only the members may commit, and neither its offsets nor the group can be
+        # deleted.
         with pytest.raises(UnknownMemberIdError, match="the group has members"):
             admin.commit_offsets(group, {all_three[0]: 1})
         with pytest.raises(NonEmptyGroupError):
@@ -91,7 +92,7 @@ def test_group_with_and_without_members(kafka: KafkaServer, admin: Admin, topic:
         assert isinstance(result, GroupDescription)
         return result
 
-    # Its client may close without waiting for the response to LeaveGroup.
+    # The member may still be in the group, because its client need not wait for the response to LeaveGroup.
     until(lambda: after().state == "Empty", after)
     assert (after().members, after().active) == ((), False)
     assert admin.commit_offsets(group, {all_three[0]: OffsetAndMetadata(7, "ours")}) == {all_three[0]: None}

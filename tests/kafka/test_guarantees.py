@@ -1,4 +1,4 @@
-"""The programs of docs/guarantees.md, killed repeatedly, keep their promises."""
+"""The programs of docs/guarantees.md keep their guarantees when they are killed repeatedly."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def torture(
                 if kill == KILLS:
                     source.stop()
                     until(done, worker)
-                    # Leaves time for results after the last commit.
+                    # Waits for results that the program may wrongly write after the last commit.
                     time.sleep(0.5)
                 # Most kills occur while records are processed, some during startup or joining.
                 elif chance.random() < 0.8:

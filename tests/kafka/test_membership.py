@@ -58,7 +58,7 @@ def test_members_share_and_hand_over_partitions(
         settle([first], partitions)
         fill(kafka, topic, 6, 50)
         until(lambda: len(first.rows) + len(second.rows) >= 900, lambda: (len(first.rows), len(second.rows)))
-        # Partitions are handed over with commits and without a crash, so no record is read twice.
+        # Members commit before they hand over partitions, and none crashes, so no record is read twice.
         assert sorted(first.rows + second.rows) == sorted((topic, p, i) for p in range(6) for i in range(150))
     cooperative = way in ({"partition_assignment_strategy": "cooperative-sticky"}, {"group_protocol": "consumer"})
     revoked = [gone for what, gone in first.events if what == "revoked"]
@@ -118,7 +118,7 @@ def test_listener_may_use_the_consumer(kafka: KafkaServer, new_topic: Callable[.
         consumer.subscribe([topic], listener=RebalanceListener(broken))
         with pytest.raises(RuntimeError, match="cannot use 2"):
             consumer.poll(30)
-        # The assignment is valid regardless, and the consumer continues.
+        # The assignment is valid despite the exception, and the consumer continues.
         assert consumer.assignment() == set(partitions)
         assert consumer.poll(0.2).num_rows == 0
         assert consumer.position(partitions[0]) == 20
@@ -176,7 +176,7 @@ def test_second_static_member_fences_the_first(kafka: KafkaServer, new_topic: Ca
     with Member([topic], **options) as second:
         until(lambda: first.error is not None, lambda: (first.events, second.events))
         settle([second], partitions)
-        # Permanently: otherwise the two would fence each other in turn.
+        # The first member stays fenced; otherwise the two members would fence each other in turn.
         for _ in range(2):
             with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
                 first.consumer.poll(0.1)

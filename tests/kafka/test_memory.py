@@ -56,6 +56,6 @@ def test_consumer_memory_is_bounded_by_queue_size(kafka: KafkaServer, topic: str
     rows, mib, idle, peak = json.loads(done.stdout)
     assert rows == COUNT
     assert mib > 95
-    # Beyond the queue: the current batch, the response being read, buffers kept for reuse.
+    # Memory in addition to the queue: the current batch, the response being read, and buffers kept for reuse.
     assert peak - idle < 2 * queued / MIB + 48, f"{idle:.0f} MiB before, {peak:.0f} MiB at most"
     assert peak < 150 + queued / MIB

@@ -58,7 +58,7 @@ def in_zookeeper(server: ZooKeeperKafkaServer, group: str, topic: str, partition
     lines = server.zookeeper_shell([f"ls {folder}", *(f"get {folder}/{p}" for p in partitions)])
     [names] = [line for line in lines if re.fullmatch(r"\[[\d, ]*\]", line)]
     there = set(json.loads(names))
-    # Missing nodes are reported in other lines.
+    # Skips the lines in which the shell reports missing nodes.
     offsets = (int(line) for line in lines if line.isdecimal())
     results = {p: next(offsets) for p in partitions if p in there}
     assert next(offsets, None) is None
@@ -100,7 +100,7 @@ def test_version_0_is_stored_in_zookeeper(old_kafka: ZooKeeperKafkaServer, admin
 
 
 def killed_half_way(server: KafkaServer, begun: Callable[[], bool], count: Callable[[], int], *arguments: str) -> None:
-    """Runs a command with small requests and kills it after it has written some, but not all partitions.
+    """Runs a command with small requests, and kills it after it has written some partitions, but not all.
 
     `begun` must be quick, since the command continues during the check.
     """
@@ -161,7 +161,7 @@ def test_migrate_a_thousand_partitions_to_zookeeper(old_kafka: ZooKeeperKafkaSer
 
 
 def test_consumers_switch_during_continuous_migration(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
-    """One consumer commits to ZooKeeper; it stops, and a member of the group in Kafka takes over."""
+    """A consumer that commits to ZooKeeper stops, and a member of the group in Kafka takes over."""
     topic = create_topic(old_kafka, 2)
     group, tps = f"dual-{topic}", [TopicPartition(topic, p) for p in range(2)]
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers) as producer:
@@ -203,7 +203,7 @@ def test_consumers_switch_during_continuous_migration(old_kafka: ZooKeeperKafkaS
 
 @contextmanager
 def dual(server: ZooKeeperKafkaServer, group: str, *settings: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a continuous migration, and kills it on errors, which would otherwise be hidden for its ten minutes."""
+    """Runs a continuous migration. Kills it on errors, which would otherwise show only after its ten minutes."""
     arguments = command(server, "migrate", group, *settings)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as both:
         try:

@@ -102,7 +102,7 @@ def test_require_stable_waits_for_open_transaction(kafka: KafkaServer, topic: st
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group}
     with Consumer(**options) as plain, Consumer(isolation_level="read_committed", **options) as careful:
         plain.commit({tp: 3})
-        # Both know their coordinator before calls get short timeouts.
+        # Lets both consumers find their coordinator before calls with short timeouts.
         assert plain.committed([tp]) == careful.committed([tp]) == {tp: OffsetAndMetadata(3)}
         producer.begin_transaction()
         theirs = ck.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})

@@ -1,4 +1,4 @@
-"""Producers while leaders are killed and stopped: no acknowledged record is lost; with idempotence, once and in
+"""No acknowledged record is lost while leaders are killed and stopped; with idempotence, each is stored once, in
 order.
 """
 
@@ -20,7 +20,7 @@ from support.cluster import KafkaCluster
 
 SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
 PARTITIONS = 4
-# Both run concurrently, on the same brokers.
+# Options of the producers, which run concurrently on the same brokers.
 WAYS: dict[str, dict[str, Any]] = {
     "idempotent": {"linger_ms": 2},
     "idempotent-lz4": {"compression_type": "lz4", "linger_ms": 20, "batch_size": 2000},
@@ -35,7 +35,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 class Writer(threading.Thread):
-    """Numbers its records in each partition and stores their results."""
+    """Sends records that are numbered in each partition, and stores the results."""
 
     def __init__(self, servers: str, topic: str, options: dict[str, Any], seed: int) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ def produce(kafka: KafkaServer, topic: str, choose: random.Random) -> None:
         {},
         {"max_partition_fetch_bytes": 1000, "fetch_max_bytes": 5000},
         {"max_poll_records": 37, "queued_max_bytes": 20_000},
-        # A Fetch version without sessions and topic ids.
+        # This Fetch version has neither sessions nor topic ids.
         {"api_version_fetch": 6, "layout": "view"},
     ],
     ids=["default", "small fetches", "small queue", "old fetch"],

@@ -1,4 +1,4 @@
-"""A killed and restarted broker: no loss, no duplicates, order preserved."""
+"""Records are neither lost nor duplicated, and keep their order, when a broker is killed and restarted."""
 
 import threading
 import time

@@ -82,7 +82,7 @@ def test_reads_from_replica_in_its_rack(cluster: KafkaCluster, caplog: pytest.Lo
         with Consumer(options, client_rack=rack, max_partition_fetch_bytes=100_000) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             assert read(consumer, len(expected)) == expected
-            # New records come from the same replica.
+            # The consumer reads new records from the same replica.
             produce(cluster, topic, [b"late"])
             assert read(consumer, 1) == [b"late"]
         expected.append(b"late")

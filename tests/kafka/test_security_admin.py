@@ -89,7 +89,7 @@ class SecuredKafka(KafkaServer):
         }
 
     def java_reads(self, *logins: dict[str, str]) -> dict:
-        """Returns the results of Java's AdminClient as `admin`, and of these logins."""
+        """Returns the results of Java's AdminClient logged in as `admin`, and whether each of `logins` succeeds."""
         jaas = MODULE.format("plain", "Plain") + ' username="admin" password="admin-pw";'
         common = {"bootstrap.servers": self.sasl, "security.protocol": "SASL_PLAINTEXT"}
         config = {**common, "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
@@ -116,7 +116,7 @@ def admin(kafka):
 
 @pytest.fixture(scope="module")
 def other(kafka):
-    """librdkafka as the second writer."""
+    """An admin client of librdkafka, which writes too."""
     return theirs.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
@@ -268,7 +268,7 @@ def test_tokens_are_created_renewed_and_expired(kafka, admin):
         assert minting.describe_delegation_tokens([]) == []
         assert alice.describe_delegation_tokens() == [token], "others' are not hers to see"
 
-        # Java sees the same token, and authenticates with it.
+        # Java lists the same token, and authenticates with it.
         login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config.reveal()}
         read = kafka.java_reads(login, {**login, "sasl.mechanism": "SCRAM-SHA-256"})
         assert read["logins"] == ["ok", "ok"]
@@ -347,7 +347,9 @@ def test_cli_security_commands(kafka, admin):
 
 
 def test_kafka_2_8_with_zookeeper():
-    """ACLs of version 2, and users at the controller; no tokens, as the broker has no secret for them."""
+    """Kafka 2.8 supports ACLs of version 2, and changes of users at the controller. The broker has no secret for
+    tokens.
+    """
     authorizer = {**AUTHORIZER, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
     with server_of("2.8.2", authorizer) as kafka, Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert admin.create_acls([TOPIC_READ]) == {TOPIC_READ: None}

@@ -60,8 +60,8 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[K
             "--entity-type", "client-metrics", "--entity-name", "all", "--add-config", "interval.ms=500,metrics=[*]",
         )  # fmt: skip
         with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
-            # A client that requests its subscription before the broker has this setting requests it again minutes
-            # later.
+            # A client that requests its subscription before the broker applies this setting requests its subscription
+            # again minutes later.
             resource = ConfigResource.client_metrics("all")
             until(lambda: admin.describe_configs([resource])[resource]["interval.ms"].value == "500")
         yield server
@@ -118,12 +118,12 @@ def test_pushed_metrics_have_java_names(server: KafkaServer, folder: Path) -> No
         assert own.keys() - theirs.keys() == set(), client
         for name in own:
             ours, expected = own[name], theirs[name]
-            # Equal data types and equal attributes.
+            # Both clients push equal data types and equal attributes.
             assert {metric.WhichOneof("data") for metric in ours} == {
                 metric.WhichOneof("data") for metric in expected
             }, name
             assert set().union(*map(labels, ours)) <= set().union(*map(labels, expected)), name
-        # A closing client need not wait for the response to its last push.
+        # Waits for the last push, because a closing client need not wait for its response.
         until(lambda name=f"*-own-{client}-*-last.pb": len(list(folder.glob(name))) == 1)
     [sent] = [p.as_double for m in pushed(folder, "own-producer")["org.apache.kafka.producer.record.send.total"]
               for p in m.sum.data_points if p.as_double]  # fmt: skip

@@ -19,14 +19,16 @@ from support.raw import Raw, batch, error
 
 Producer = tuple[int, int]
 NO_PRODUCER: Producer = (-1, -1)
-# The coordinator is unknown, or is loading its state.
+# Errors of requests while the coordinator is unknown or is loading its state.
 NOT_YET = {"NotCoordinatorError", "CoordinatorNotAvailableError", "CoordinatorLoadInProgressError"}
 BUSY = NOT_YET | {"ConcurrentTransactionsError"}
 _names = itertools.count()
 
 
 class Script:
-    """Sends requests to one broker; `lines` are its responses, with producers numbered in order of appearance."""
+    """Sends requests to one broker. `lines` describes the responses; producer ids in it are numbered by first
+    appearance.
+    """
 
     def __init__(self, address: str, topic: str) -> None:
         self._raw = Raw(address)
@@ -96,7 +98,9 @@ class Script:
         self.lines.append(("add", codes))
 
     def add_many(self, *asked: tuple[Producer, str, bool, list[int]]) -> None:
-        """Sends a request as between brokers: producers with their ids, the verify-only flag, and partitions."""
+        """Sends AddPartitionsToTxn v4 and v5 as brokers do: with several producers, partitions, and the verify-only
+        flag.
+        """
         for version in (4, 5):
             one = [
                 {
@@ -211,7 +215,7 @@ class Script:
         for partition in sorted(answer["topics"][0]["partitions"], key=lambda partition: partition["partition_index"]):
             fields = ("producer_epoch", "last_sequence", "current_txn_start_offset")
             active = sorted(partition["active_producers"], key=lambda p: p["producer_id"])
-            # Includes only the presence of the coordinator's epoch, which rises with every restart of Kafka.
+            # Records only the presence of the coordinator's epoch, because the epoch rises with every restart of Kafka.
             producers = [
                 (self._number(p["producer_id"]), *(p[f] for f in fields), p["coordinator_epoch"] >= 0) for p in active
             ]
@@ -278,7 +282,7 @@ def _heads(records: bytes) -> Iterator[tuple[tuple[int, ...], str]]:
         number = lambda start, size, at=at: int.from_bytes(records[at + start : at + start + size], "big", signed=True)  # noqa: E731
         end = at + 12 + number(8, 4)
         attributes = number(21, 2)
-        # Excludes the coordinator's epoch, which rises with every restart of Kafka, and the header count.
+        # Leaves out the coordinator's epoch, which rises with every restart of Kafka, and the header count.
         control = records[at + 61 : end - 5].hex() if attributes & 0x20 else ""
         base = number(0, 8)
         yield (base, base + number(23, 4), attributes, number(43, 8), number(51, 2), number(53, 4)), control
@@ -326,7 +330,7 @@ def first_version(s: Script) -> None:
 
 
 def idempotence(s: Script) -> None:
-    """Idempotent producers without transactions, whose ids no broker has assigned."""
+    """Idempotent producers without transactions. Their ids were not assigned by a broker."""
     p = (900_000_001, 0)
     s.send(p, 7, plain=True)
     for sequence in (8, 9, 10, 11, 12):
@@ -383,7 +387,7 @@ def refusals(s: Script) -> None:
 
 
 def epochs(s: Script) -> None:
-    """Producers that initialize, and that resume after an error (KIP-360)."""
+    """Producers that initialize, and producers that resume after an error (KIP-360)."""
     p = s.init((7, 3))
     q = s.init()
     s.init(p)
@@ -466,7 +470,7 @@ def offsets(s: Script) -> None:
 
 
 def second_version(s: Script) -> None:
-    """The epoch rises with each end, and partitions are added by writing to them (KIP-890)."""
+    """The epoch rises with the end of each transaction, and writes add partitions to a transaction (KIP-890)."""
     p = s.init()
     s.end(p, True, version=5)
     p1 = s.end(p, False, version=5)
@@ -526,7 +530,7 @@ def second_version(s: Script) -> None:
 
 
 def timeouts(s: Script) -> None:
-    # Longer than the requests before its expiry take.
+    # The timeout is longer than the following requests take.
     p = s.init(timeout=1500)
     s.add(p)
     s.send(p, 0)

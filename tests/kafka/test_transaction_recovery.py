@@ -35,7 +35,7 @@ class Cautious(KafkaServer):
 
 @pytest.fixture(scope="module")
 def cautious() -> Iterator[Cautious]:
-    # A killed broker can register again only after its session has expired.
+    # Sessions are short, because a killed broker can register again only after its session has expired.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     with Cautious(properties=session, heap="512m", jvm=QUICK_COMPILER) as server:
         yield server
@@ -52,7 +52,7 @@ def test_coordinator_restarts_and_upgrade_to_version_2(cautious: Cautious) -> No
     topic, group = create_topic(cautious), "restarts"
     tp, nobody = TopicPartition(topic, 0), ConsumerGroupMetadata(group, "", -1, None)
     expected: list[str] = []
-    # Longer than the restarts take.
+    # The timeout is longer than the restarts take.
     options = {"transactional_id": "restarts", "transaction_timeout_ms": 600_000}
     with Producer(bootstrap_servers=cautious.bootstrap_servers, **options) as producer:
 

@@ -244,7 +244,7 @@ def test_close_aborts_transaction(side: Side) -> None:
     started = time.monotonic()
     producer.close()
     assert time.monotonic() - started < 10
-    # No transaction is open: the following records are stable.
+    # No transaction is open, so the following records are stable.
     with side.producer(f"{topic}-other") as producer, producer.transaction():
         producer.send(topic, "yes")
     assert side.values(topic) == ["yes"]
@@ -289,7 +289,8 @@ def test_fenced_producer_fails_at_commit(side: Side) -> None:
     with pytest.raises((ProducerFencedError, InvalidTxnStateError)) as raised:
         old.commit_transaction()
     if raised.value.abortable:
-        # A leader that verifies the transaction (KIP-890) only knows that none is open; EndTxn returns the real error.
+        # A leader that verifies the transaction (KIP-890) reports only that none is open. The error of EndTxn has the
+        # cause.
         with pytest.raises(ProducerFencedError):
             old.abort_transaction()
     with pytest.raises(KafkaError):
@@ -310,7 +311,8 @@ def test_expired_transaction_is_aborted_by_coordinator(side: Side) -> None:
         while not any(batch.control for batch in stored(side.kafka.segments(topic))):
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        # Distinguishable in version 2, where the epoch rises with each end; both are fatal for the producer.
+        # Brokers with version 2 can tell an expired transaction from fencing, because the epoch rises with each end.
+        # Both errors are fatal.
         error = InvalidTxnStateError if side.second else ProducerFencedError
         with pytest.raises(error, match=r"longer than transaction\.timeout\.ms") as raised:
             producer.commit_transaction()
@@ -368,7 +370,7 @@ def test_offsets_with_group_metadata(side: Side, protocol: str) -> None:
             batch = next(iter(consumer))
             with producer.transaction():
                 producer.send_offsets_to_transaction(batch, consumer.group_metadata())
-            # The offset after the marker that follows the rows.
+            # The committed offset is after the marker that follows the rows.
             assert committed(side, group, topic) == [(6, "")]
             stale = consumer.group_metadata()
         for zombie, refused in (

@@ -1,4 +1,6 @@
-"""Transactions of Kafka's Java client: we read the records of its consumer, and reach its positions."""
+"""Transactions of Kafka's Java client: our consumer returns the same records as Java's, and reaches the same
+positions.
+"""
 
 import random
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ T0 = 1_700_000_000_000
 
 
 class Scenario:
-    """Writes a topic; each record's value has its producer and whether it is committed."""
+    """Writes a topic; each value contains the producer and the outcome of the record's transaction."""
 
     def __init__(self, java: JavaPeer, topic: str) -> None:
         self._java = java
@@ -81,7 +83,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.send("a", "committed", 1, partition=1)
     s.send("a", "committed", 1)
     s.do("a", "commit")
-    # Ends in both orders, and a transaction that begins within another and ends after it.
+    # Transactions that end in either order; one begins within another and ends after it.
     s.do("c", "begin")
     s.send("c", "aborted", 2)
     s.do("b", "begin")
@@ -99,7 +101,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     with pytest.raises(JavaError, match="RecordTooLarge"):
         s.send("a", "x" * 5000, 1)
     s.do("a", "abort")
-    # Ranges without any readable record.
+    # Writes ranges without any readable record.
     for name in ("a", "b", "c", "d"):
         s.do(name, "begin")
         s.send(name, "aborted", 150)
@@ -107,7 +109,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.do("b", "begin")
     s.send("b", "committed", 5)
     s.do("b", "commit")
-    # Open until the end: the following records are not stable.
+    # This transaction stays open until the end, so the following records are not stable.
     s.do("d", "begin")
     s.send("d", "open", 4)
     s.send("plain", "late", 2)
@@ -135,7 +137,7 @@ def test_topic_covers_all_cases(kafka: KafkaServer, scenario: Scenario) -> None:
     for b in batches:
         empty += b.control and last.get(b.producer_id, True)
         last[b.producer_id] = b.control
-    # Of the record that was too large, only the abort marker was written.
+    # The transaction whose record was too large has only an abort marker.
     assert empty == 1
 
 

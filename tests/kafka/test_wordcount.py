@@ -138,7 +138,7 @@ def test_words_are_counted_exactly_once(request: pytest.FixtureRequest, protocol
         for i in range(WORKERS):
             work.kill(i)
         work.output.close()
-    # Committed offsets may be visible before all markers are written.
+    # Waits, because committed offsets may be visible before all markers are written.
     wait_for_markers(servers, counts)
     numbers = range(PARTITIONS)
     stable = java.ends(counts, list(numbers), isolation_level="read_committed")
