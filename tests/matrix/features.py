@@ -1,4 +1,4 @@
-"""Features that the probe tests, with the first Kafka version that has them: the expected table, as data.
+"""Expected results of the probe: each feature that it tests, with the first Kafka version that has the feature.
 
 A step of `matrix.steps` has the name of its feature. Kafka versions from `since` on must pass; on older ones, the only
 permitted failure is an error that names the required version.
@@ -13,7 +13,7 @@ from support.kafka_releases import number
 
 @dataclass(frozen=True)
 class Feature:
-    """One row of the table.
+    """One feature, which is a row of the table.
 
     Attributes:
         name: name of its step.
@@ -76,5 +76,5 @@ FEATURES = (
 )
 SPARK = Feature("spark", "PySpark: batch write and read", limit=180)
 
-# Version ranges of OffsetCommit and OffsetFetch, for Kafka versions without ApiVersions.
+# Versions of OffsetCommit and OffsetFetch that Kafka versions without ApiVersions support, as ranges.
 OFFSET_VERSIONS_BEFORE_API_VERSIONS = {"0.8.2.2": ((0, 1), (0, 1)), "0.9.0.1": ((0, 2), (0, 1))}

@@ -14,7 +14,7 @@ from .subject import PATIENCE, Probe, equal, place, plain, raises, rows, values,
 
 
 def _group(p: Probe, **options: Any) -> None:
-    """Two members share two partitions; one leaves, and the other continues at the committed offsets."""
+    """Two members share two partitions. One leaves, and the other continues at the committed offsets."""
     topic, group = p.topic(), p.name()
     everything = {TopicPartition(topic, i) for i in range(2)}
     options = {"group_id": group, **options}
@@ -56,7 +56,7 @@ def _group(p: Probe, **options: Any) -> None:
 
 
 def group_classic(p: Probe) -> None:
-    # Rebalances are detected by heartbeats.
+    # Members detect rebalances by heartbeats.
     _group(p, heartbeat_interval_ms=300)
 
 
@@ -175,7 +175,7 @@ def transactions(p: Probe) -> None:
         equal(values(p.read(tp, 2, isolation_level="read_committed")), [b"committed", b"too"])
         equal(values(p.read(tp, 4)), [b"committed", b"aborted", b"too", b"open"])
         with p.consumer(isolation_level="read_committed") as committed, p.consumer() as other:
-            # Three markers have offsets, too; records of the open transaction are not stable.
+            # Offset 6 is the record of the open transaction, which is not stable; the three markers have offsets, too.
             equal((committed.end_offsets([tp])[tp], other.end_offsets([tp])[tp]), (6, 7))
         producer.commit_transaction()
     equal(values(p.read(tp, 3, isolation_level="read_committed")), [b"committed", b"too", b"open"])

@@ -50,7 +50,7 @@ def kafka_table(results: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def surroundings_tables(rows: Iterable[Row]) -> str:
-    """Returns one table for each group of rows."""
+    """Returns one table for each value of `Row.group`."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -70,7 +70,7 @@ def write(results: Mapping[str, Sequence[Outcome]], rows: Iterable[Row]) -> None
 
 
 def _refusals(results: Mapping[str, Sequence[Outcome]]) -> str:
-    """Returns the error of the newest Kafka without the feature, for each feature that some lack."""
+    """Returns, for each feature that some Kafka versions lack, the error of the newest of these versions."""
     texts: dict[str, tuple[str, str]] = {}
     for version, outcomes in results.items():
         for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Probes all features on one Kafka: each works, is rejected as unsupported, or is a defect.
+"""Probes all features on one Kafka: each feature works, is rejected as unsupported, or has a defect.
 
 The steps run sequentially in a child process, each with a time limit. After a step that hangs or crashes the process,
 the next ones get a new child.
@@ -54,14 +54,15 @@ def judge(feature: Feature, version: str, error: str | None, refusal: bool, seco
 
     Args:
         feature: the tested feature.
-        version: version of the Kafka.
+        version: version of Kafka.
         error: the error of the step; None if it passed.
-        refusal: true if the error is one of ours; other errors do not inform users.
+        refusal: true if the error is one of samsarrow's classes; other errors do not explain the cause to users.
         seconds: duration.
     """
     if error is None:
         return Outcome(feature.name, WORKS, "", seconds)
-    # If several features are missing, the error may name the first one: a version between this one and `since`.
+    # If several features are missing, the error may name the version of the first one, which is newer than this Kafka
+    # and at most `since`.
     named = [number(found) for found in re.findall(r"Kafka (\d+(?:\.\d+)+)", error)]
     if (
         not feature.expected_of(version)
@@ -104,7 +105,7 @@ class _Child:
         return judge(feature, version, output["error"], output["refusal"], output["seconds"])
 
     def end(self, limit: float = 15.0) -> str | None:
-        """Returns the error of the process's end, or None."""
+        """Returns the error with which the process ended, or None."""
         try:
             code = self._process.wait(limit)
             problem = f"the process ended with exit code {code}" if code else None
@@ -152,7 +153,9 @@ def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FE
 def probe_release(
     version: str, features: Sequence[Feature] = FEATURES, more: Sequence[Callable[[str, str], Outcome]] = ()
 ) -> list[Outcome]:
-    """Starts that Kafka, probes all features, calls the additional functions with address and version, and stops it."""
+    """Starts a Kafka version, probes all features, calls the additional functions with address and version, and
+    stops it.
+    """
     with server_of(version, PROPERTIES) as server:
         outcomes = probe(server.bootstrap_servers, version, features)
         outcomes += [step(server.bootstrap_servers, version) for step in more]
@@ -172,7 +175,7 @@ def _main(bootstrap_servers: str, version: str, *wanted: str) -> None:
     from .subject import Probe
 
     one = Probe(bootstrap_servers, version)
-    # Other output must not mix with it.
+    # Redirects other output, which must not mix with the lines of JSON.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
         for step in steps(wanted):

@@ -51,7 +51,7 @@ def python(version: str) -> Python:
 
 
 def _debian(version: str) -> Python:
-    """Unpacks Debian's package with all dependencies, including the C library, which its own loader finds."""
+    """Unpacks Debian's Python with all dependencies. They include the C library and the loader that finds it."""
     root = SURROUNDINGS / f"debian-{version}"
     if not (root / ".complete").exists():
         _unpack(f"python{version}", root)

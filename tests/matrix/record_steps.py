@@ -56,7 +56,7 @@ def broker_defaults(p: Probe) -> None:
 
 
 def _partitions(admin: Admin, name: str) -> int:
-    """Returns the partitions of a new topic, which brokers know after the controller."""
+    """Returns the partitions of a new topic, of which brokers learn later than the controller."""
     wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
     return admin.list_topics([name])[name].partitions
 
@@ -68,14 +68,15 @@ _ODD = ((b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (None, None), ("sc
 
 def send(p: Probe) -> None:
     topic = p.topic()
-    # Even without acknowledgements nothing may be lost, once the leader is ready.
+    # Even without acknowledgements no record may be lost, because the leader is ready.
     for turn, acks in enumerate(("all", "1", "0")):
         tp, base = TopicPartition(topic, 0), turn * len(_ODD)
         with p.producer(acks=acks, linger_ms=20) as producer:
             sent = [producer.send(topic, value, key, partition=0) for key, value in _ODD]
             results = [d.result(PATIENCE).offset for d in sent]
             equal(results, [-1] * len(_ODD) if acks == "0" else list(range(base, base + len(_ODD))))
-            # Read before the connection closes: brokers up to 0.10 drop unprocessed requests at that point.
+            # Reads before the producer closes its connection, because brokers up to 0.10 then drop unprocessed
+            # requests.
             read = p.read(tp, base + len(_ODD))[base:]
         equal([(r.key, r.value, r.offset) for r in read], [(k, v, base + i) for i, (k, v) in enumerate(_ODD)])
 
@@ -274,7 +275,7 @@ def commit(p: Probe) -> None:
         consumer.assign([tp])
         equal([r.offset for r in rows(consumer, 5)], [5, 6, 7, 8, 9])
     with p.consumer(group_id=group) as consumer:
-        # Offsets of records read are committed on close.
+        # Closing the consumer commits the offsets of the records it has read.
         equal(place(consumer, tp), (10, ""))
 
 
@@ -283,7 +284,8 @@ def commit_epoch(p: Probe) -> None:
     with p.consumer(group_id=p.name(), enable_auto_commit=False, include_leader_epoch=True) as consumer:
         consumer.assign([tp])
         batch = consumer.poll(PATIENCE)
-        # Records have a leader epoch since 0.11; groups store it since 2.1, and drop it before, as for Java.
+        # Records have a leader epoch since Kafka 0.11. Groups store it since 2.1; older versions drop it, also for
+        # Java's client.
         equal(set(batch["leader_epoch"].to_pylist()), {0 if p.at_least("0.11") else -1})
         consumer.commit({tp: OffsetAndMetadata(3, "", 0)})
         equal(consumer.committed([tp]), {tp: OffsetAndMetadata(3, "", 0 if p.at_least("2.1") else None)})
@@ -332,7 +334,7 @@ def offset_versions(p: Probe) -> None:
         def fetches_in(version: int) -> None:
             group = p.name()
             if version == 0:
-                # Stored in ZooKeeper, where only this version of OffsetCommit writes.
+                # OffsetFetch v0 reads from ZooKeeper, to which only OffsetCommit v0 writes.
                 with suppress(KafkaError):
                     admin.commit_offsets(group, {tp: 2}, api_version=0)
             else:

@@ -23,7 +23,9 @@ HERE = Path(__file__).resolve().parent
 
 
 class SparkProcess:
-    """`spark_smoke.py` or a similar program under some Python; the `with` block ends it and its JVM."""
+    """Runs `spark_smoke.py` or a similar program with a Python; the end of the `with` block ends the program and its
+    JVM.
+    """
 
     def __init__(self, *arguments: str, python: str = sys.executable, script: str = "spark_smoke.py") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process

@@ -41,7 +41,7 @@ def produced(servers: str) -> list[tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """Converts a value of Spark, pandas or Arrow to a comparable one."""
+    """Converts a value of Spark, pandas or Arrow to a form that can be compared."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 
 
 def rows_of(found: Any) -> list[str]:
-    """Returns rows as texts, sorted unless the shape has collected them in order."""
+    """Returns each row as text. The rows are sorted, except those that the shape collected in order."""
     if isinstance(found, DataFrame):
         return sorted(repr(plain(row)) for row in found.collect())
     return [repr(plain(row)) for row in found]

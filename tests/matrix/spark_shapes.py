@@ -23,7 +23,7 @@ from spark_smoke import FORMATS, SCRATCH, equal, formatted, orders, ran_to_its_e
 
 from samsarrow.testing import Broker, Registry
 
-# In this version, plain Python UDFs hang on any columnar source (SPARK-58241).
+# Version that reads rows instead of columns, because its plain Python UDFs hang on any columnar source (SPARK-58241).
 ROWS_INSTEAD = "4.2.0"
 
 Shape = Callable[[DataFrame], Any]
@@ -71,7 +71,7 @@ def count(frame: DataFrame) -> Any:
 
 @shape
 def limit(frame: DataFrame) -> Any:
-    """Spark may return any rows."""
+    """Spark may return any rows, so only their number is compared."""
     places = [(row.partition, row.offset) for row in frame.limit(7).collect()]
     return [(len(places), len(set(places)), max(partition for partition, _ in places) < PARTITIONS)]
 
@@ -155,7 +155,7 @@ def explode_headers(frame: DataFrame) -> Any:
 
 @shape
 def parts_of_headers(frame: DataFrame) -> Any:
-    """Spark reads only a part of the type."""
+    """Spark reads only one field of the headers."""
     return frame.select("partition", "offset", "headers.value", f.size("headers"))
 
 
@@ -285,7 +285,7 @@ def apply_in_pandas(frame: DataFrame) -> Any:
 
 
 class Shapes:
-    """The two frames, and their comparisons."""
+    """A frame of the source and a frame of the same rows, and their comparisons."""
 
     def __init__(self, spark: SparkSession, servers: str) -> None:
         self.spark = spark
@@ -299,12 +299,12 @@ class Shapes:
         equal(rows_of(query(self.found)), expected)
 
     def columnar(self) -> None:
-        """Checks whether Spark reads columns."""
+        """Checks whether the plan converts columns to rows, which shows that Spark reads columns."""
         plan = self.found._jdf.queryExecution().executedPlan().toString()
         equal("ColumnarToRow" in plan, pyspark.__version__ != ROWS_INSTEAD)
 
     def typed(self) -> None:
-        """Reads each format, which only the Python sink writes: all fields, one field, and as a stream."""
+        """Reads each value format: all fields, one field, and as a stream. The Python sink writes the topics."""
         expected = rows_of(orders(self.spark))
         with Registry() as registry:
             for kind in FORMATS:

@@ -77,7 +77,7 @@ def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], 
 
 
 def orders(spark: SparkSession, count: int = 30) -> Any:
-    """Returns structs, some of them null or with a null field, with their numbers as keys."""
+    """Returns structs as values, with their numbers as keys. Some structs are null or have a null field."""
     value = "if(id % 7 = 6, null, named_struct('id', id, 'city', if(id % 5 = 4, null, concat('city ', id))))"
     return spark.range(count).selectExpr("id as key", f"{value} as value")
 
@@ -123,7 +123,7 @@ class Smoke:
         equal({r.offset for r in frame.collect()}, {3, 4, 5, 6})
 
     def _query(self, frame: Any, name: str, **trigger: Any) -> list[int]:
-        """Returns the number of rows of each micro-batch of a finite query."""
+        """Runs a finite query, and returns the number of rows of each micro-batch."""
         sizes: list[int] = []
         ran_to_its_end(frame, name, lambda batch, number: sizes.append(batch.count()), **trigger)
         return [size for size in sizes if size]
@@ -158,7 +158,7 @@ class Smoke:
         equal(self.content("copy"), self.content("batch"))
 
     def typed(self) -> None:
-        """Writes and reads each format, in batches and streams, and a single field."""
+        """Writes and reads each value format, in batches and streams; also reads a single field."""
         expected = sorted(map(repr, orders(self.spark).collect()))
         with Registry() as registry:
             for kind in FORMATS:

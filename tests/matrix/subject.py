@@ -23,7 +23,7 @@ PATIENCE = 30.0
 
 
 class Probe:
-    """One Kafka under test, and the clients and topics that steps need."""
+    """The Kafka under test. Creates the clients and topics that steps need."""
 
     def __init__(self, bootstrap_servers: str, version: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -41,7 +41,8 @@ class Probe:
     def consumer(self, **options: Any) -> Consumer:
         basic: dict[str, Any] = {"auto_offset_reset": "earliest", "default_api_timeout_ms": int(PATIENCE * 1000)}
         if not self.at_least("0.10") and options.get("group_protocol") != "consumer":
-            # The maximum of Kafka 0.9; the error of a larger default names it.
+            # The maximum of Kafka 0.9. A larger session timeout, such as the default, causes an error that names the
+            # maximum.
             basic["session_timeout_ms"] = 30_000
         return Consumer(bootstrap_servers=self.bootstrap_servers, **{**basic, **options})
 
@@ -58,7 +59,7 @@ class Probe:
         if configs or self.at_least("0.10.1"):
             with self.admin() as admin:
                 admin.create_topics([NewTopic(name, partitions, 1, dotted(configs))])
-                # Brokers list it after the controller.
+                # Waits, because brokers list the topic later than the controller.
                 wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
         else:
             with self.producer() as producer:
@@ -108,7 +109,7 @@ def equal(found: object, wanted: object) -> None:
 
 
 def rows(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """Reads this number of records, and checks that the last poll returns no more."""
+    """Reads `count` records, and checks that the last poll returns no more than these."""
     results: list[ConsumerRecord] = []
     deadline = time.monotonic() + PATIENCE
     while len(results) < count:
@@ -125,7 +126,7 @@ def values(found: Iterable[ConsumerRecord]) -> list[bytes | None]:
 
 @contextmanager
 def raises(kind: type[BaseException]) -> Iterator[None]:
-    """Checks that exactly this error is raised; others propagate as errors of the step."""
+    """Checks that an error of this class is raised. Other errors propagate and become errors of the step."""
     try:
         yield
     except kind:
@@ -148,7 +149,7 @@ def place(consumer: Consumer, tp: TopicPartition) -> tuple[int, str] | None:
 
 
 def plain(found: object) -> dict[TopicPartition, int | None]:
-    """Returns the offsets of a group found by the admin client; raises its error instead of a result."""
+    """Returns the offsets in a result of the admin client for a group; raises the error if the result is an error."""
     if not isinstance(found, dict):
         raise found if isinstance(found, KafkaError) else AssertionError(found)
     return {tp: o and o.offset for tp, o in found.items()}

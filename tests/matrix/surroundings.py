@@ -24,14 +24,14 @@ ROOT = HERE.parents[1]
 SOURCES = ROOT / "python"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
-# 4.2.0 reads rows instead of columns.
+# 4.2.0 is listed in addition to 4.2, because it reads rows instead of columns.
 JVM_SPARKS = ("4.0", "4.1", "4.2.0", "4.2", "4.3")
 EARLIER_SPARK = "3.5"
 IN_THE_JVM = "Spark's JVM"
 # Earlier versions request a Python source's latest offset without passing the current one.
 LIMITS_SINCE = (4, 2)
 STEP_S = 240.0
-# Tests that use pyarrow beyond the smoke test: without a broker, of typed values, and of dead letters.
+# Tests that use more of pyarrow than the smoke test: tests without a broker, of typed values, and of dead letters.
 FLOOR_TESTS = ("tests/unit", "tests/values", "tests/broker/test_value_formats.py")
 FLOOR_NEEDS = (
     "click", "cryptography", "fastavro", "numpy", "pandas<3", "protobuf>=6", "psycopg[binary]", "pytest>=9.2,<10",
@@ -42,10 +42,10 @@ FLOOR_TESTS_S = 1200.0
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table.
+    """One row of a table.
 
     Attributes:
-        group: the table.
+        group: title of the table.
         what: the tested component.
         kind: `works`, `refused`, `defect`, `not run`.
         text: details.
@@ -81,7 +81,9 @@ def oldest_pyarrow() -> str:
 
 
 def floor(pyarrow: str) -> Iterator[Row]:
-    """Runs tests of typed values and those without a broker, then the oldest Spark, with the oldest pyarrow."""
+    """Runs tests without a broker and tests of typed values, then features of the oldest Spark, with the oldest
+    pyarrow.
+    """
     spark = f"pyspark=={SPARKS[0]}.*"
     try:
         executable = virtual_environment(f"{_folder(pyarrow)}-tests", pyarrow, spark, *FLOOR_NEEDS)
@@ -195,7 +197,7 @@ def _earlier_spark() -> Row:
 
 
 def _glibc() -> Row:
-    """Reports the glibc version that the compiled module requires; `make wheel` links for an older one."""
+    """Reports the glibc version that the compiled module requires; `make wheel` links for an older version."""
     [module] = (Path(samsarrow.__file__).parent).glob("_core*.so")
     asked = max(tuple(map(int, found.split(b"."))) for found in re.findall(rb"GLIBC_(\d+\.\d+)\b", module.read_bytes()))
     here = ".".join(map(str, asked))

@@ -8,7 +8,7 @@ from matrix.features import FEATURES, Feature
 from matrix.probe import WORKS, Outcome, judge, probe_release
 from support.kafka import KafkaUnavailableError, classpath
 
-# The first version with records v2, long before ApiVersions v3, and one that responds to ApiVersions v4 with an error.
+# 0.11 is the first version with records v2, long before ApiVersions v3; 3.7 responds to ApiVersions v4 with an error.
 # Most other tests run on 3.9.1 and 4.3.1, with and without the APIs that 4.0 removed.
 VERSIONS = ("0.11.0.3", "3.7.2")
 
@@ -39,7 +39,7 @@ HEADERS = Feature("headers", "headers", "0.11")
         ("0.10.2.2", "headers need Kafka 0.11.0", True, "refused"),
         # The error names a missing API that the feature depends on.
         ("0.8.2.2", "JoinGroup needs Kafka 0.9.0 or later", True, "refused"),
-        # Defects: an error of another library, another version, and the version of the broker itself.
+        # Errors that count as defects: of another library, with the wrong version, or with the broker's own version.
         ("0.10.2.2", "needs Kafka 0.11 or later", False, "defect"),
         ("0.10.2.2", "needs Kafka 0.111", True, "defect"),
         ("0.10.2.2", "this is Kafka 0.10.2", True, "defect"),

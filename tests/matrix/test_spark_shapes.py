@@ -8,7 +8,7 @@ from matrix.probe import WORKS
 from matrix.surroundings import SPARKS, shapes
 from support.spark import need_jar
 
-# One for each path by which columns leave the reader.
+# One shape for each path by which columns leave the reader.
 FEW = (
     "everything", "filter_that_is_pushed", "group_by", "broadcast_join", "cache", "explode_headers", "to_arrow",
     "python_udf", "pandas_udf", "map_in_arrow", "columnar", "stream",

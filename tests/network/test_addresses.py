@@ -81,7 +81,7 @@ def fill(broker: Broker, topic: str = "t") -> None:
 
 @pytest.fixture
 def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
-    """Returns a function that makes the first proxy's port on another address closed, or silent after accepting."""
+    """Returns a function that uses the first proxy's port on another address: closed, or silent after it accepts."""
     sockets = []
 
     def make(host: str, accepts: bool) -> None:
@@ -101,7 +101,7 @@ def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
 def test_unreachable_first_address_falls_back_to_next(
     broker: Broker, network: Network, resolver: Path, dead: Callable[[str, bool], None], first: str, how: str
 ) -> None:
-    """A silent connection costs its timeout; after that the next address is tried (KIP-302)."""
+    """A silent connection costs its timeout; then the client tries the next address (KIP-302)."""
     fill(broker)
     dead(first, how == "accepts and is silent")
     # The only bootstrap server; the brokers in its metadata have one address each.
@@ -109,7 +109,7 @@ def test_unreachable_first_address_falls_back_to_next(
     environment = {**os.environ, "LD_PRELOAD": str(resolver), "SEVERAL_ADDRESSES": f"{first},127.0.0.1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    # 2 s for the dead address, with a margin.
+    # The dead address costs 2 s; the limit has a margin.
     assert float(done.stdout) < 15
     assert network.requests()["Metadata"] <= 10
 
@@ -135,7 +135,7 @@ def test_brokers_with_host_name_or_ipv6(broker: Broker, host: str) -> None:
             consumer.commit(timeout=20)
         with Admin(bootstrap_servers=servers.replace("::0:0:0:1", "::1")) as admin:
             assert [at.offset for at in admin.fetch_offsets("g").values() if at] == [10] * 4
-        # All connections went through the proxies.
+        # Shows that all connections went through the proxies.
         requests = network.requests()
         assert requests["OffsetCommit"] >= 1
         assert requests["Metadata"] <= 30
@@ -234,8 +234,8 @@ def live(request: pytest.FixtureRequest) -> Callable[..., LiveClients]:
 
 
 def few(count: int, began: float) -> float:
-    """Returns the limit of requests: `count`, or ten per second if it took longer, since clients retry until
-    recovery.
+    """Returns the limit for requests: `count`, or ten per second after `began` if that is more, because clients retry
+    until they recover.
     """
     return max(count, 10 * (time.monotonic() - began))
 
@@ -248,7 +248,7 @@ def test_recovers_when_all_brokers_move(
     broker: Broker, network: Network, live: Callable[..., LiveClients], protocol: str
 ) -> None:
     """All known addresses fail at the same time; the bootstrap server has the new ones (KIP-899)."""
-    # Another route to the first broker, which no metadata response contains.
+    # Another address of the first broker, which is in no metadata response.
     entrance = network.add(broker.bootstrap_servers.split(",")[0])
     life = live(entrance.address, protocol)
     life.wait_for_more()
@@ -264,7 +264,7 @@ def test_recovers_when_all_brokers_move(
 def test_recovers_when_all_brokers_move_behind_black_holes(
     broker: Broker, network: Network, live: Callable[..., LiveClients], protocol: str
 ) -> None:
-    """As before, but the old addresses are black holes: connections time out instead of failing immediately."""
+    """The old addresses are black holes: connections time out instead of failing immediately."""
     servers = broker.bootstrap_servers.split(",")
     entrance = network.add(servers[0])
     life = live(
@@ -285,7 +285,9 @@ def test_recovers_when_all_brokers_move_behind_black_holes(
 
 @PROTOCOLS
 def test_recovers_when_all_brokers_are_replaced(live: Callable[..., LiveClients], protocol: str) -> None:
-    """Two brokers are replaced by two with other ids and addresses, which take over: all known nodes are gone."""
+    """Two brokers with other ids and addresses replace the two known brokers, so the clients know no broker that is
+    left.
+    """
     with Broker(brokers=4, topics={"four": 4}, auto_create_topics=False) as broker:
         servers = broker.bootstrap_servers.split(",")
         for node in (2, 3):

@@ -170,9 +170,9 @@ def test_clients_recover_from_broker_outage(
         network.each(Proxy.heal)
         clients.end()
     clients.check()
-    # Three clients, two brokers and several connections each: about one attempt per second for each.
+    # Three clients with several connections to each of two brokers try each connection about once per second.
     assert connected <= 40 + 24 * away, connected
     assert max(requests.values(), default=0) <= 40 + 20 * away, requests
     warnings = warned(caplog.records)
-    # Logged once per cause and client, not per attempt.
+    # Clients log a warning once per cause, not once per attempt.
     assert sum(warnings.values()) <= 40 + AWAY, warnings

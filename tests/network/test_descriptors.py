@@ -81,7 +81,7 @@ def test_recovers_from_exhausted_file_descriptors(broker: Broker, network: Netwo
     texts = done.stdout.splitlines()
     assert len(texts) == 3, texts
     for text in texts:
-        # The message of the operating system, and no advice to check the network.
+        # The error has the message of the operating system, and no advice to check the network.
         assert "Too many open files" in text, texts
     assert "panicked" not in done.stderr
     requests = network.requests()

@@ -19,10 +19,11 @@ from samsarrow import Producer
 from samsarrow.testing import Broker
 from support.proxy import Network, Proxy
 
-# The goal is 200 ms; on a busy machine the median may take a second, and no call five.
+# The goal is 200 ms. On a busy machine the median may reach a second, but no call may take five seconds.
 MOSTLY, SOON = 1.0, 5.0
 
-# Creates its clients and reports it; then makes one call after the other, each until it is interrupted.
+# This program creates its clients and prints a line; then it makes one call after the other, and each call runs until
+# it is interrupted.
 PROGRAM = """
     import contextlib, signal, sys, time
     within = False
@@ -144,7 +145,8 @@ def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("t", b"x").result(30)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), network.bootstrap_servers]
-    # Unbuffered: of a call that returns immediately, both lines would be buffered and the pipe seem empty.
+    # Pipes are unbuffered: otherwise, if a call returns immediately, both lines would be in the buffer and `select`
+    # would find the pipe empty.
     with subprocess.Popen(
         command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -153,7 +155,9 @@ def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes
 
 
 def slow(broker: Broker, _: Network) -> None:
-    """Responds to connects and most requests, but delays those that end a member's work."""
+    """Responds to connects and most requests, but delays the others, for instance those that a member sends on
+    close.
+    """
     for api in broker.requests():
         if api not in ("ApiVersions", "Metadata", "FindCoordinator", "Heartbeat", "ConsumerGroupHeartbeat"):
             broker.fail(api, delay=40, times=None)
@@ -166,7 +170,7 @@ FAULTS: dict[str, Callable[[Broker, Network], None]] = {
     "refused": lambda _, network: network.each(Proxy.refuse),
     "slow": slow,
 }
-# Calls to which the slow broker responds immediately.
+# Calls that end without Ctrl-C, because the slow broker responds to them immediately.
 ANSWERED = {"partitions_for", "send to another topic", "list_topics", "position", "lag"}
 
 
@@ -192,14 +196,14 @@ def test_ctrl_c_interrupts_every_call(
     before = network.accepted()
     go()
     while (name := line()) not in ("end", ""):
-        # The call has started.
+        # Waits until the call has started.
         time.sleep(0.3)
         sent = time.monotonic()
         for _ in range(10):
             if _readable(answers):
                 break
             os.kill(program.pid, signal.SIGINT)
-            # If the first Ctrl-C has no effect in time, another one lets the remaining calls be tested.
+            # If the first Ctrl-C has no effect in time, sends another, so that the remaining calls are tested.
             if _readable(answers, 2 * SOON):
                 break
         else:
@@ -225,7 +229,7 @@ def test_ctrl_c_interrupts_every_call(
     assert b"panicked" not in err, err.decode()
 
 
-# A member that has joined no group, or cannot reach its coordinator, may have nothing to do on close.
+# A member that has joined no group, or cannot reach its coordinator, may have nothing to wait for on close.
 MAY_RETURN = {"close of a new member", "close, nothing to commit"}
 
 

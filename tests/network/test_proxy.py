@@ -79,7 +79,7 @@ def answer(s: socket.socket) -> bytes:
 
 def test_frames_are_forwarded_counted_and_rewritten(proxy: Proxy) -> None:
     with connect(proxy) as s:
-        # Two frames that arrive byte by byte.
+        # Sends two frames byte by byte.
         for byte in request(3, 5) + request(12, 3, correlation=2):
             s.sendall(bytes([byte]))
         response = answer(s)
@@ -121,7 +121,8 @@ def test_bandwidth_is_shared(proxy: Proxy) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # Two times 2 MB up and down: one second each way, overlapping in part.
+    # Two connections each send 2 MB up and down. This takes one second for each direction; the directions overlap in
+    # part.
     assert 1.0 <= time.monotonic() - began < 10
     assert len(moved) == 2
     assert min(moved) > 2_000_000
@@ -159,7 +160,8 @@ def test_proxy_throughput() -> None:
         speed = size / (time.monotonic() - began) / 1e6
         busy = size / (time.process_time() - worked) / 1e6
     tell(f"{speed:.0f} MB/s through the proxy, {busy:.0f} MB in a second of work")
-    # The goal is 200 MB/s; on a shared machine the CPU time counts, at twice the rate of the fastest simulated link.
+    # The goal is 200 MB/s. On a shared machine the CPU time counts: the limit is twice the rate of the fastest
+    # simulated link.
     assert busy > 100
     assert speed > 20
 

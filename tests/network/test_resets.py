@@ -1,7 +1,7 @@
 """Connections that break at any point: each operation still succeeds exactly once, without retries in a loop.
 
 A lost request, half a request, a lost response and half a response are separate cases: they differ in whether the
-broker has handled the request, which the client cannot know.
+broker has handled the request, and the client cannot know this.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_produce_across_resets(broker: Broker, network: Network, side: Side, sha
     offsets = [[m.offset for m in receipts if m.partition == p] for p in range(4)]
     assert offsets == [list(range(750))] * 4
     assert values(broker, "four", 3000) == {p: list(range(p, 3000, 4)) for p in range(4)}
-    # Twelve connections were broken: one Metadata request for each would be too many.
+    # Twelve connections were broken. A Metadata request after each break would exceed the limit.
     assert network.requests()["Metadata"] <= 30
     assert network.requests()["Produce"] <= 3000 / 20
 
@@ -129,7 +129,7 @@ def test_membership_across_resets(
     )
     consumer.subscribe(["four"])
     seen = read(consumer, 400)
-    # Time in which the heartbeats that are cut are sent.
+    # During this time, the member sends the heartbeats whose connections are cut.
     until = time.monotonic() + 1.5
     while time.monotonic() < until:
         assert consumer.poll(0.1).num_rows == 0
@@ -144,7 +144,7 @@ def test_membership_across_resets(
     requests = network.requests()
     assert requests["JoinGroup"] <= 8
     assert requests["SyncGroup"] <= 8
-    # One per 0.2 s (0.5 s with KIP-848), and some more for each rebalance.
+    # The member sends one heartbeat per 0.2 s (0.5 s with KIP-848), and some more for each rebalance.
     assert requests["Heartbeat"] + requests["ConsumerGroupHeartbeat"] <= 20 + took / 0.2
     assert requests["Metadata"] <= 30
 

@@ -36,7 +36,7 @@ def test_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCap
             for _ in range(ROUNDS):
                 for number in cluster.brokers:
                     cluster.restart(number)
-                    # The next broker restarts when this one is in sync again.
+                    # Waits until this broker is in sync again before the next one restarts.
                     until(lambda: in_sync(cluster) == [3] * 4, lambda: in_sync(cluster), 120, 0.5)
                     clients.wait(seconds=120)
         finally:
@@ -44,7 +44,7 @@ def test_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCap
         took = time.monotonic() - began
         clients.check()
         requests = network.requests()
-    # Each change causes a few requests per client.
+    # A client sends a few requests after each change of leaders.
     assert requests["Metadata"] <= 150 + 10 * took, requests
     assert requests["FindCoordinator"] <= 100 + 5 * took, requests
     assert requests["JoinGroup"] <= 60 * ROUNDS, requests

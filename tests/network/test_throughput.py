@@ -25,7 +25,7 @@ TABLE = pa.table({"value": pa.array([b"x" * RECORD], pa.binary()).take(pa.array(
 
 @pytest.fixture
 def slow(broker: Broker, network: Network) -> Network:
-    # One broker leads all partitions used, so that one link is measured.
+    # One broker leads all partitions in use, so that the test measures one link.
     for partition in range(4):
         broker.move_leader("four", partition, 0)
     network.each(lambda proxy: proxy.switch(delay=0.05, bandwidth=BANDWIDTH))
@@ -33,7 +33,9 @@ def slow(broker: Broker, network: Network) -> Network:
 
 
 def best(measure: Callable[[], float]) -> tuple[int, float]:
-    """Returns the number of measurements and the best one: a busy machine gets six attempts."""
+    """Returns the number of measurements and the best of them. Measures up to six times, because the machine may be
+    busy.
+    """
     shares = [measure()]
     while max(shares) < FLOOR and len(shares) < 6:
         shares.append(measure())
@@ -54,7 +56,7 @@ def test_produce_uses_the_link(broker: Broker, slow: Network, partitions: int) -
         times, share = best(produce)
     tell(f"produce to {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
     assert share >= FLOOR
-    # Nothing was sent twice.
+    # No record was sent twice.
     assert slow.carried("request") < 1.1 * RECORDS * RECORD * times
     assert slow.requests()["Metadata"] <= 6
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
@@ -90,7 +92,7 @@ def test_consume_uses_the_link(broker: Broker, slow: Network, partitions: int) -
 
 
 def test_commits_keep_up_with_a_slow_link(network: Network) -> None:
-    """300 commits at 100 per second, on a link where one takes 0.2 s, do not queue up."""
+    """300 commits at 100 per second do not queue up on a link on which a commit takes 0.2 s."""
     network.each(lambda proxy: proxy.switch(delay=0.1))
     answers: list[tuple[int, Exception | None]] = []
     options: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False}

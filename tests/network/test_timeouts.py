@@ -14,9 +14,9 @@ from samsarrow import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, 
 from samsarrow.testing import Broker
 from support.proxy import Network, Proxy
 
-# Twice the timeout exceeds T + MORE.
+# Timeout of the calls. It exceeds MORE, so that a call that takes twice the timeout fails.
 T = 4.0
-# Maximum seconds of a call beyond its timeout.
+# Maximum seconds by which a call may exceed its timeout.
 MORE = 3.5
 T0 = TopicPartition("t", 0)
 FAULTS: dict[str, Callable[[Proxy], Any]] = {
@@ -53,7 +53,7 @@ def closed(client: Any) -> None:
 
 
 def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
-    """Yields every blocking call, each on its own client that has worked so far, with T as its timeout."""
+    """Yields every blocking call with the timeout T. Each call has its own client, which has worked before."""
     offsets = {T0: OffsetAndMetadata(1)}
     on_consumer: dict[str, Callable[[Consumer], Any]] = {
         "poll": lambda c: c.poll(T),
@@ -127,7 +127,7 @@ def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
         stack.callback(closed, admin)
         admin.list_topics(timeout=30)
         yield f"admin: {name}", lambda ask=ask, admin=admin: ask(admin)
-    # Clients that never reached the brokers.
+    # Clients that have never reached a broker.
     late = Consumer(bootstrap_servers=servers, group_id="late", default_api_timeout_ms=int(T * 1000))
     late.subscribe(["t"])
     stack.callback(closed, late)
@@ -184,7 +184,7 @@ def test_calls_end_within_their_timeouts(broker: Broker, network: Network, fault
         took.setdefault(name, 99.0)
     assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > T + MORE} == {}
     assert odd == {}
-    # A client has a few connections to each of two brokers, and tries each about six times in two seconds.
+    # A client has a few connections to each of two brokers, and tries each connection about six times in two seconds.
     assert connected <= len(todo) * 20 * TRIES.get(fault, 1) * max(1.0, lasted / 2), connected
     assert max(requests.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), requests
 

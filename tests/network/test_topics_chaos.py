@@ -33,7 +33,7 @@ SEED = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
 PARTITIONS = 3
 MEMBERS = 3
 SICK = ["sick-a", "sick-b"]
-# Healthy partitions wait only for rebalances and restarting leaders.
+# Seconds without progress in a healthy partition, which waits only for rebalances and restarting leaders.
 LONGEST_GAP = 40.0
 MEMBER = Path(__file__).parents[1] / "support" / "chaos_member.py"
 WAYS: dict[str, dict[str, Any]] = {
@@ -102,7 +102,7 @@ class Source(threading.Thread):
 
     def run(self) -> None:
         try:
-            # One producer each: `send` to a missing topic waits for it, as in Java.
+            # The healthy topic has its own producer, because `send` to a missing topic waits for the topic, as in Java.
             with (
                 Producer(bootstrap_servers=self._servers) as healthy,
                 Producer(
@@ -119,7 +119,7 @@ class Source(threading.Thread):
                         deliveries.append((number, healthy.send(self._healthy, str(number), partition=partition)))
                         self.sent[partition] += 1
                     for topic in self._sick:
-                        # Fails quickly while the topic is missing.
+                        # The call fails quickly while the topic is missing.
                         with suppress(KafkaError):
                             sick.send(topic, "x", key=str(self.sent[0]))
                 for number, delivery in deliveries:
@@ -171,7 +171,7 @@ class Wreck:
         works = [self.delay, self.reset, self.restart, self.grow, self.make_again, self.shrink]
         todo = list(works)
         self._chance.shuffle(todo)
-        # Each fault at least once, even on a slow machine.
+        # Injects each fault at least once, even on a slow machine.
         while len(self.events) < len(works) or time.monotonic() - began < SECONDS:
             if not todo:
                 todo = list(works)
@@ -212,7 +212,7 @@ class Wreck:
         self.counts[topic] = counts[topic]
         with Admin(bootstrap_servers=self._servers) as admin:
             admin.delete_topics([topic], timeout=30)
-            # Time in which members and the producer use a missing topic.
+            # During this time, members and the producer use a missing topic.
             time.sleep(self._chance.uniform(1, 3))
             admin.create_topics([NewTopic(topic, self.counts[topic], 3)], timeout=30)
 
@@ -263,7 +263,7 @@ def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_
             source.join(150)
             assert not source.is_alive()
             assert source.odd == []
-            # The changing topics that remain are healthy: all records acknowledged now are processed.
+            # The remaining changing topics are healthy now, so all records acknowledged from here on are processed.
             last = final(network.bootstrap_servers, sick)
             wait_for(lambda: last <= {v for t, _, _, v, _ in members.lines() if t in sick}, members)
             expected = {(p, str(n)) for p in range(PARTITIONS) for n in range(source.sent[p])}

@@ -85,7 +85,7 @@ def test_denied_operations_do_not_reauthenticate(secure: SecureKafka, denied: st
         for _ in range(5):
             all_of_it()
         after = secure.counted(LISTENER)
-    # Five denials per round: a client that re-authenticated for each would be counted 25 times.
+    # Each round has five denials. A client that authenticated again after each denial would be counted 25 times.
     for name in ("successful-authentication-total", "connection-creation-total"):
         assert after[name] - before[name] <= 5
     assert after["failed-authentication-total"] == failed

@@ -1,4 +1,4 @@
-"""Invalid broker certificates: an immediate error with the fault and the remedy."""
+"""Invalid broker certificates cause an immediate error, which names the fault and the remedy."""
 
 import re
 import socket
@@ -90,7 +90,7 @@ def topics(address, **options):
 
 
 def refusal(address, **options):
-    """Returns the text of the error, which must be raised immediately and not at the timeout."""
+    """Returns the text of the error, which must be raised immediately instead of at the timeout."""
     started = time.monotonic()
     with pytest.raises(TlsError) as caught:
         topics(address, **options)
@@ -138,7 +138,7 @@ def test_self_signed_certificate_must_match_exactly(material, broker):
         trusted = {"security_protocol": "SSL", "ssl_ca_pem": own.chain_pem}
         with Front(own, broker.bootstrap_servers) as front:
             assert set(topics(front.address, **trusted)) == {"t"}
-        # A certificate with the same name, neither issued by it nor equal to it.
+        # This certificate has the same name as the trusted one, but is neither equal to it nor issued by it.
         with Front(self_signed(is_ca=is_ca), broker.bootstrap_servers) as front:
             refusal(front.address, **trusted)
     for changed in ({"start": days(-9), "end": days(-2)}, {"names": ["elsewhere"]}):
@@ -223,7 +223,7 @@ def test_tls_sessions_are_resumed(material, broker, options):
 
 
 def test_apache_kafka(material, options, tmp_path):
-    """The same certificates at Kafka's own TLS, a listener each."""
+    """Kafka's own TLS uses the same certificates, with a listener for each."""
     ports = dict(zip(["good", *FAULTS], free_ports(1 + len(FAULTS)), strict=True))
     properties, listeners = {}, {}
     for number, (fault, port) in enumerate(ports.items()):

@@ -1,4 +1,4 @@
-"""Wrong passwords: an immediate error, and few attempts at the brokers, regardless of the number of connections."""
+"""Wrong passwords cause an immediate error and few login attempts, regardless of the number of connections."""
 
 import contextlib
 import time
@@ -15,7 +15,9 @@ WATCHED = 10
 
 
 def polls(consumer, seconds):
-    """Returns the times, relative to now, at which polls raised an authentication error, and its text."""
+    """Polls for `seconds`; returns the time of each authentication error since the first poll, and the text of the
+    error.
+    """
     began, raised = time.monotonic(), []
     while time.monotonic() - began < seconds:
         try:

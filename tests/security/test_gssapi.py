@@ -160,7 +160,7 @@ def test_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, alic
     log_in(kafka)
     log_in(kafka, sasl_kerberos_principal="alice")
     log_in(kafka, sasl_kerberos_principal=f"alice@{REALM}")
-    # The cache has the service's ticket by now.
+    # The first login requested the service's ticket; the others found it in the cache.
     assert kdc.gate.asked - before == {"service": 1}
     assert "the ticket cache has no ticket of bob: run kinit" in refusal(kafka, sasl_kerberos_principal="bob")
     with Admin(**options(kafka, connections_max_idle_ms=50)) as admin:
@@ -189,7 +189,7 @@ def test_invalid_keytab_fails_in_the_constructor(kafka: KerberosKafka, tmp_path:
 def test_outdated_keytab_is_rejected_despite_other_tickets(
     kafka: KerberosKafka, kdc: Kdc, alice: Path, tmp_path: Path
 ) -> None:
-    """Clients do not share tickets: with a shared cache, these logins would succeed."""
+    """Clients do not share tickets. With a shared cache, these logins would succeed."""
     with Admin(**options(kafka, alice)) as admin:
         admin.list_topics()
         message = refusal(kafka, alice, sasl_kerberos_principal="bob")
@@ -213,7 +213,7 @@ def test_error_names_unknown_service(kafka: KerberosKafka, alice: Path) -> None:
 
 
 def test_broker_without_the_service_key_is_rejected(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
-    """The KDC knows that service, but the broker has a different key."""
+    """The KDC knows the requested service, but the broker has a different key."""
     kdc.keytab("kafka/other")
     message = refusal(kafka, alice, sasl_kerberos_domain_name="other")
     assert "the login with GSSAPI failed" in message
@@ -239,7 +239,7 @@ def test_waits_for_unreachable_kdc(
             admin.list_topics(timeout=4)
         assert raised.value.retriable
         assert time.monotonic() - started < 15
-        # Log lines are written by another thread.
+        # Waits, because another thread writes the log lines.
         until(lambda: any("waits for a response of the KDC" in record.getMessage() for record in caplog.records))
         kdc.gate.unlock()
         admin.list_topics(timeout=30)
@@ -251,12 +251,12 @@ def test_tickets_are_renewed_before_they_expire(
     caplog.set_level(logging.WARNING, "samsarrow")
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf(life="50s")))
     soon: dict[str, Any] = {
-        # After two seconds, longer than a call takes.
+        # Tickets are renewed after two seconds, which is longer than a call takes.
         "sasl_kerberos_ticket_renew_window_factor": 0.04,
         "sasl_kerberos_ticket_renew_jitter": 0,
         "sasl_kerberos_min_time_before_relogin": 0,
     }
-    # Each call authenticates again.
+    # Each call opens a new connection and authenticates again, because idle connections are closed after 50 ms.
     config = options(kafka, alice, connections_max_idle_ms=50)
     with Admin(**config | soon) as admin, Admin(**config) as patient:
         before = kdc.gate.asked["initial"]

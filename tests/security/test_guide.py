@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"### ([^\n]+)\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
 MORE = [("Strimzi with a password", b) for b in re.findall(r"instead:\n\n```python\n(.*?)```", PAGE, re.DOTALL)]
-# Config providers with custom names.
+# The recipe whose config providers have custom names.
 NAMED = re.findall(r"may read:\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
 SPARK = re.findall(r"```python\n(secured = .*?)```", PAGE, re.DOTALL)
 PROGRAMS = [one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "import" in one or "print(" in one]
@@ -134,7 +134,7 @@ def test_examples_run(tmp_path: Path) -> None:
 def test_quoted_errors_exist() -> None:
     sources = [*(ROOT / "rust").rglob("*.rs"), *(ROOT / "python").rglob("*.py")]
     code = "\n".join(path.read_text() for path in sources if "tests" not in path.parts)
-    # Joins string literals like the compiler.
+    # Joins adjacent string literals as the compiler does.
     code = re.sub(r"\\\n\s*", "", code)
     code = re.sub(r'"\n\s*f?"', "", code)
     table = PAGE.partition("## Troubleshooting")[2]

@@ -39,7 +39,7 @@ def msk(tmp_path: Path) -> Iterator[Msk]:
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Credentials only in a file of profiles, and no instance metadata; slow imports are done in advance."""
+    """Leaves credentials only in a file of profiles, and no instance metadata; does slow imports in advance."""
     importlib.import_module("botocore.session")
     for name in [*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION"]:
         monkeypatch.delenv(name, raising=False)
@@ -52,7 +52,9 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
-    """Returns the payload that MSK receives first, and the client's final error: this broker only authenticates."""
+    """Returns the first payload that MSK receives, and the client's final error, because this broker only
+    authenticates.
+    """
     config = {
         "bootstrap.servers": msk.servers,
         "security.protocol": "SASL_SSL",

@@ -124,7 +124,7 @@ def test_commit(request: pytest.FixtureRequest, secure_java: JavaPeer, login: Lo
     if login.librdkafka is not None:
         other = ConfluentConsumer({**login.librdkafka, "group.id": group})
         [read] = other.committed([ConfluentPartition(many, 0)], 30)
-        # The metadata that confluent-kafka returns is uninitialized memory.
+        # Compares only the offset, because the metadata that confluent-kafka returns here is uninitialized memory.
         assert read.offset == 7
         other.commit(offsets=[ConfluentPartition(many, 0, 9)], asynchronous=False)
         other.close()
@@ -167,7 +167,7 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
     made = f"{topic}-made"
     with Admin(**login.ours) as admin:
         admin.create_topics([NewTopic(made, 3, 1)])
-        # The broker knows the topic after the controller.
+        # Waits, because the broker learns of the topic later than the controller.
         until(lambda: made in admin.list_topics([made]))
         assert admin.list_topics([made])[made].partitions == 3
     secure_java.call("configure", topic=made, configs={"retention.ms": "1000"}, config=login.java)

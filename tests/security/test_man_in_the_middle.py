@@ -23,10 +23,12 @@ def topics(broker, middle, mechanism, timeout=5):
 
 
 def without(*apis):
-    """Removes these APIs from the broker's ApiVersions response before authentication."""
+    """Returns a handler that removes these APIs from the ApiVersions response that the broker sends before
+    authentication.
+    """
 
     def answer(api, body):
-        # Version 0: correlation id, error, a count, and six bytes for each API.
+        # Response version 0 has a correlation id, an error, a count, and six bytes for each API.
         if api != VERSIONS or (len(body) - 10) % 6:
             return framed(body)
         kept = [body[i : i + 6] for i in range(10, len(body), 6)]
@@ -77,7 +79,7 @@ def test_mechanism_is_never_downgraded(broker):
         assert PASSWORD.encode() not in middle.seen
 
 
-# Replacements for a response, and the required parts of the error.
+# Replacements for a response, with the text that the error must contain.
 GARBLED = {
     "2 GiB": (b"\x7f\xff\xff\xff" + bytes(100), "2147483647 bytes during a login"),
     "just too long": (b"\0\x08\0\1" + bytes(100), "524289 bytes during a login"),

@@ -1,4 +1,4 @@
-"""OAuth tokens of Python functions, of files, and of an HTTPS issuer, and invalid ones, on the embedded broker."""
+"""OAuth tokens on the embedded broker: from Python functions, from files, from an HTTPS issuer, and invalid tokens."""
 
 import asyncio
 import sys
@@ -116,7 +116,7 @@ def test_oauth_cb_gets_the_configuration(broker: Broker) -> None:
     assert got == [("scope=read", "samsarrow-tokens")]
     sends(broker, oauth_cb=lambda config="none given": (got.append((config, "")), later())[1])
     assert got[1:] == [("", "")]
-    # A keyword parameter determines how the function is called.
+    # A function is called without arguments if it is passed as token provider, unlike `oauth_cb`.
     sends(broker, sasl_oauthbearer_token_provider=lambda config="mine": got.append(config) or unsecured())
     assert got[2:] == ["mine"]
 
@@ -272,12 +272,14 @@ def test_token_files_are_reread(broker: Broker, tmp_path: Path) -> None:
         sends(broker, **url)
 
 
-# An issuer over HTTPS. The embedded broker rejects its signed tokens: the tests check the client's requests, and its
-# errors for the responses. test_logins.py uses the tokens at Kafka.
+# Tests with an HTTPS issuer. The embedded broker rejects its signed tokens, so these tests check only the client's
+# requests and its errors. test_logins.py uses the tokens with Kafka.
 
 
 def asks(broker: Broker, issuer: Issuer, wanted: type[Exception] = AuthenticationError, **options: Any) -> str:
-    """Returns the error of a client whose login fails at the issuer, or at the broker, which rejects its token."""
+    """Returns the error of a client whose login fails: at the issuer, or at the broker, which rejects the issuer's
+    token.
+    """
     config = {**issuer.options, **{name.replace("_", "."): value for name, value in options.items()}}
     config = {name: value for name, value in config.items() if value is not None}
     with producer(broker, **config) as client, pytest.raises(wanted) as caught:
@@ -367,13 +369,13 @@ def test_unavailable_issuer_is_retried_and_named(broker: Broker, issuer: Issuer)
 def test_secrets_are_sent_only_to_the_trusted_issuer(broker: Broker, issuer: Issuer) -> None:
     with pytest.raises(ConfigurationError, match="it must be https://"):
         asks(broker, issuer, sasl_oauthbearer_token_endpoint_url="http://id.example.com/token")
-    # A certificate authority that is not trusted, although broker verification is disabled.
+    # Even if broker verification is disabled, the issuer's certificate authority must be trusted.
     other = {"https.ca.location": None, "enable.ssl.certificate.verification": False, "ssl.ca.location": None}
     assert "https.ca.location" in asks(broker, issuer, TlsError, **other)
-    # A name that is not in the certificate.
+    # The certificate does not contain this host name.
     wrong = {"sasl.oauthbearer.token.endpoint.url": issuer.url.replace("localhost", "127.0.0.1")}
     assert "127.0.0.1" in asks(broker, issuer, TlsError, **wrong)
-    # A server without TLS.
+    # This server does not use TLS.
     clear = {"sasl.oauthbearer.token.endpoint.url": issuer.open_url.replace("http:", "https:")}
     assert "TLS" in asks(broker, issuer, TlsError, **clear)
     assert issuer.asked == []

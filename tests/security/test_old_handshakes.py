@@ -14,7 +14,7 @@ from support.secure import USERS, where_java_is
 from support.secure_old import OldSecureKafka
 from support.streams import wait_until
 
-# The last version without SaslAuthenticate, and those with its versions 0, 1 and 2.
+# The last version without SaslAuthenticate, and versions that support SaslAuthenticate up to v0, v1 and v2.
 VERSIONS = ["0.11.0.3", "1.1.1", "2.3.1", "2.8.2"]
 RECORDS = 1000
 
@@ -29,7 +29,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def registered(server: OldSecureKafka) -> None:
-    """Waits until topics can be created: with ZooKeeper, brokers open their ports before they register."""
+    """Waits until topics can be created: brokers with ZooKeeper open their ports before they register."""
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         wait_until(lambda: created(admin))
 

@@ -1,4 +1,4 @@
-"""Sessions of five seconds under load: re-authenticated in place, as counted by the broker's metrics."""
+"""Sessions of five seconds under load: clients re-authenticate on open connections, as the broker's metrics show."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from support.fixtures import create_topic
 from support.secure import LIFETIME_MS, Login, SecureKafka
 from support.waiting import until
 
-# `make test-security` sets a longer time.
+# Seconds of load; `make test-security` sets more.
 SECONDS = float(os.environ.get("SAMSARROW_REAUTHENTICATION_SECONDS", "15"))
 LISTENER = "EXPIRING"
 
 
 @dataclass
 class Load:
-    """Writes and reads a partition until it is stopped; has the values read, in order."""
+    """Writes and reads a partition until it is stopped, and keeps the values read, in order."""
 
     login: Login
     topic: str
@@ -37,7 +37,8 @@ class Load:
             while not self.stopped.is_set():
                 deliveries = [producer.send(self.topic, b"%d" % (self.sent + i)) for i in range(100)]
                 self.sent += 100
-                # Some records are in flight at every re-authentication, and memory stays bounded.
+                # Waits for one delivery, so that memory stays bounded while some records are in flight at every
+                # re-authentication.
                 deliveries[0].result(30)
                 time.sleep(0.01)
             producer.flush(30)
@@ -70,7 +71,7 @@ def test_sessions_are_reauthenticated_in_place(secure: SecureKafka) -> None:
     for job in jobs:
         job.start()
     try:
-        # All connections are open, and those used only at the start are closed.
+        # Waits until all connections are open and those used only at the start are closed.
         until(lambda: all(load.committed or load.failures for load in loads))
         time.sleep(1.5)
         before = secure.counted(LISTENER)

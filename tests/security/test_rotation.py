@@ -1,4 +1,4 @@
-"""Certificates replaced during use, as by cert-manager and Vault."""
+"""Certificates that are replaced during use, as cert-manager and Vault do."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ def replace(path, text):
 
 
 def test_certificate_rotation_under_load(tmp_path, caplog):
-    """Replaces certificate and key in two steps; each time, new connections use them."""
+    """Replaces the certificate and then the key. New connections use the replaced files."""
     caplog.set_level(logging.INFO, "samsarrow")
     with Broker(topics={"t": 1}, security="SSL", client_auth="required") as broker:
         (tmp_path / "ca.pem").write_text(broker.ca_pem)
@@ -77,5 +77,5 @@ def test_certificate_rotation_under_load(tmp_path, caplog):
         said = "new connections use them"
         return sum(said in record.getMessage() for record in caplog.records)
 
-    # Log lines are written by another thread.
+    # Waits, because another thread writes the log lines.
     until(lambda: renewed() >= ROTATIONS, renewed)

@@ -18,7 +18,7 @@ from support.waiting import until
 
 CANARY = 'canary "7f3a" + \\ ä'
 WRONG = "canary-of-a-wrong-password"
-# Forms of a secret in output: in a PLAIN message, in a URL, escaped.
+# Forms in which a secret may appear in output: plain, in a PLAIN message, in a URL, or escaped.
 SHAPES = [CANARY, WRONG, *(base64.b64encode(s.encode()).decode().rstrip("=") for s in (CANARY, WRONG)), quote(CANARY)]
 SHAPES += [base64.b64encode(f"\0alice\0{s}".encode()).decode().rstrip("=") for s in (CANARY, WRONG)]
 SHAPES += [repr(CANARY)[1:-1], CANARY.replace("\\", "\\\\").replace('"', '\\"')]
@@ -141,5 +141,5 @@ def test_secrets_in_broker_messages_are_masked(
 
 
 def settle() -> None:
-    """Log lines of the Rust client are written by another thread."""
+    """Waits for log lines of the Rust client, which another thread writes."""
     time.sleep(0.2)

@@ -13,7 +13,7 @@ from samsarrow.exceptions import ConfigurationError, TlsError
 from samsarrow.testing import Broker
 
 PASSWORD, OTHER = "pässwörd", "of the key"
-# Stores of `keytool -importkeystore` have ASCII passwords only, and keys use the store's password.
+# `keytool -importkeystore` writes stores with ASCII passwords only, and keys use the password of the store.
 ASCII = "changeit"
 
 
@@ -150,7 +150,9 @@ def test_all_formats_are_covered(stores):
 
 
 def test_store_contents_are_enforced(broker, stores, tmp_path):
-    """Control: the tests above would pass if any authority, or no certificate at all, were accepted."""
+    """Checks that stores are used: the tests above would also pass if any authority, or no certificate, were
+    accepted.
+    """
     own = identity(stores)["PEM files"]
     with Broker(security="SSL") as stranger:
         (tmp_path / "ca.pem").write_text(stranger.ca_pem)
@@ -160,7 +162,7 @@ def test_store_contents_are_enforced(broker, stores, tmp_path):
         send(broker, trust(stores)["PEM file"])
 
 
-# Options, and the required parts of the error; `{}` is the folder of the stores.
+# Options, and the text that the error must contain; `{}` is the folder of the stores.
 REFUSED = [
     ({"ssl.truststore.location": "{}/ca.jceks"}, "JCEKS.*keytool -importkeystore .*-srcstoretype JCEKS"),
     ({"ssl.truststore.location": "{}/missing.pem"}, "ssl.truststore.location .*missing.pem.* cannot be read"),
@@ -228,7 +230,7 @@ def test_unusable_stores_fail_in_the_constructor(stores, options, text):
 
 
 def test_system_without_certificates(monkeypatch, tmp_path):
-    """As in container images without the package ca-certificates."""
+    """The system has no certificates, as in container images without the package ca-certificates."""
     empty = tmp_path / "empty.pem"
     empty.touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(empty))
