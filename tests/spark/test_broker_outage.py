@@ -17,7 +17,7 @@ from support.kafka import free_ports
 from support.proxy import Network, Proxy
 from support.streams import wait_until
 
-# Longer than a client's first connection attempts, and shorter than `default.api.timeout.ms`.
+# Seconds of an outage: longer than a client's first connection attempts, and shorter than `default.api.timeout.ms`.
 AWAY = 5.0
 
 

@@ -19,7 +19,7 @@ Pair = tuple[str, str]
 CONNECTOR, PYTHON = FORMATS
 SOURCES = (*FORMATS, JVM)
 PAIRS = [(one, other) for one in SOURCES for other in SOURCES if one != other]
-# Each source hands over once, and takes over once.
+# Pairs of sources in which each source starts a query once, and continues one once.
 FEW = [(CONNECTOR, JVM), (JVM, PYTHON), (PYTHON, CONNECTOR)]
 BOTH = pytest.mark.parametrize(
     "failing", [pytest.param(0, id="first-batch", marks=WHOLE), pytest.param(2, id="third-batch")]
@@ -40,7 +40,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def fails(stream: Stream, number: int) -> None:
-    """Runs until a micro-batch fails: the checkpoint has its end offsets but not its completion."""
+    """Runs until a micro-batch fails. The checkpoint then has its end offsets, but not its completion."""
     stream.fail_in = number
     with pytest.raises(StreamingQueryException, match="on purpose"):
         stream.drain()
@@ -100,7 +100,8 @@ def duplicates(frame: Any) -> Any:
     return frame.dropDuplicatesWithinWatermark(["value"]).select("value")
 
 
-# Per state: the query, the (second, value) records sent in each part, and the expected output of all parts.
+# For each kind of state: the query, the (second, value) records sent in each part, and the expected output of all
+# parts.
 STATES: dict[str, tuple[Callable[[Any], Any], list[list[tuple[int, str]]], list[tuple[Any, ...]]]] = {
     "windows": (
         windows,
@@ -119,7 +120,9 @@ STATES: dict[str, tuple[Callable[[Any], Any], list[list[tuple[int, str]]], list[
 def test_state_continues_with_other_source(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair, state: str
 ) -> None:
-    """Windows opened with one source are closed with the other; values seen by one are dropped by the other."""
+    """Windows that one source opened are closed with the other source, which also drops values that the first one has
+    seen.
+    """
     topic = new_topic(1)
     shape, parts, expected = STATES[state]
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
@@ -143,14 +146,14 @@ def test_state_continues_with_other_source(
 def test_repeated_first_batch_at_latest(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair
 ) -> None:
-    """`latest` has moved since the query started."""
+    """The offset of `latest` has moved since the query started."""
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a0", "a1"]})
     fails(Stream(spark, kafka, tmp_path, pair[0], subscribe=topic), 0)
     produce(kafka, topic, {0: ["b0", "b1"]})
     two = Stream(spark, kafka, tmp_path, pair[1], subscribe=topic)
     if pair == (PYTHON, CONNECTOR):
-        # Spark does not store the start of Python sources in the place where the connector looks for it.
+        # Spark does not store the start of Python sources in the folder that the connector reads.
         assert outcome(two.drain) == "error: data loss"
         two = Stream(spark, kafka, tmp_path, pair[1], subscribe=topic, failOnDataLoss="false")
     two.drain()
@@ -161,8 +164,8 @@ def test_repeated_first_batch_at_latest(
 def test_records_before_first_batch_is_planned(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair
 ) -> None:
-    """Records between the start, which only the JVM source reads from the checkpoint, and the end of the first
-    batch.
+    """The first batch is repeated with records between its start and its end. Only the JVM source reads the start from
+    the checkpoint.
     """
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a0", "a1"]})

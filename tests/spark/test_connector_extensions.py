@@ -1,4 +1,4 @@
-"""Extensions of our source beyond Spark's own connector: column selection, text layout, cached clients."""
+"""Extensions of our source that Spark's own connector does not have: column selection, text layout, cached clients."""
 
 import datetime
 import os

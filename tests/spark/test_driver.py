@@ -52,7 +52,7 @@ def test_group_commits_do_not_block_the_query(broker: Broker) -> None:
     reader = KafkaStreamReader(options(broker, streaming=True, **group))
     assert reader.initialOffset() == ends(0, 0)
     broker.fail("OffsetCommit", delay=3)
-    # The start of a query is not committed.
+    # The start of a query is not committed to the group.
     for end in (ends(0, 0), ends(1, 1)):
         reader.commit(end)
     wait_until(lambda: broker.requests("OffsetCommit") == 1)

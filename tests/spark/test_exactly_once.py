@@ -70,7 +70,7 @@ def test_restored_older_checkpoint_is_an_error(copy: Copy, kafka: KafkaServer, t
 
 
 def test_restored_older_checkpoint_fails_tasks_without_marker(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
-    """Partition 1 has no rows until the checkpoint is restored: only the driver's marker shows that its rows are
+    """Partition 1 has no rows before the checkpoint is restored. Only the driver's marker shows that its rows are
     outdated.
     """
     produce(kafka, copy.come, {0: ["a"], 1: ["b"]})
@@ -98,7 +98,7 @@ def test_tasks_without_rows_write_no_marker(copy: Copy, kafka: KafkaServer) -> N
         notes = [admin.fetch_offsets(name) for name in groups]
     mine = [at for note in notes for tp, at in note.items() if tp.topic == copy.gone and at]
     assert {at.offset for at in mine} == {copy.first + 1}
-    # The marker of the task with rows, and the driver's.
+    # One marker is from the task with rows, the other from the driver.
     assert sorted("tasks" in at.metadata for at in mine) == [False, True]
 
 

@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 
 
 def produce(broker: Broker, batches: int, rows: int = 10) -> None:
-    # A flush ends each batch, however slowly records are produced.
+    # Each batch ends with a flush, even if records are produced slowly.
     with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=30_000) as producer:
         for _ in range(batches):
             for _ in range(rows):
@@ -111,7 +111,7 @@ def test_waiting_read_committed_uses_one_admin(broker: Broker) -> None:
         waiting = {"isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": "4000"}
         with pytest.raises(KafkaTimeoutError, match="at offset 10, reading up to 11"):
             offsets(broker.bootstrap_servers, 0, 11, **waiting)
-        # Connections of a consumer and an admin client: one to the bootstrap server and one to the leader each.
+        # A consumer and an admin client each open one connection to the bootstrap server and one to the leader.
         assert broker.connections().accepted - accepted <= 4
         producer.abort_transaction()
     assert len(set(ADMINS._idle) - before) == 1

@@ -46,7 +46,7 @@ def test_sql_resolves_the_name(built: None, spark: Any, kafka: KafkaServer, topi
 
 
 def test_sql_tables(built: None, spark: Any, broker: Broker) -> None:
-    """Spark passes the options of a table to sources in the JVM, but not to those in Python."""
+    """Spark passes the options of a table to sources in the JVM, but not to sources in Python."""
     broker.create_topic("table")
     options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe 'table', topic 'table'"
     for name in ("samsarrow-jvm", "samsarrow-python"):

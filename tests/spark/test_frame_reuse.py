@@ -1,4 +1,4 @@
-"""Reuse of a DataFrame: later, and in several scans of one query. Spark shares one table object."""
+"""A DataFrame used again later, and in several scans of one query. All scans use the same table object of Spark."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -16,7 +16,8 @@ NewTopicName = Callable[..., str]
 
 @pytest.fixture
 def stream(spark: Any, kafka: KafkaServer, tmp_path: Path) -> Callable[..., Stream]:
-    # Kafka creates its offsets topic on the first group request: a commit of the query does not wait for that.
+    # Creates Kafka's offsets topic, which the first request of a group does otherwise. A commit of the query would not
+    # wait for that.
     committed(kafka, "any")
 
     def make(**options: str) -> Stream:

@@ -69,7 +69,7 @@ def test_jar_lists_linked_crates(built: None) -> None:
     results = {(part["name"], part["version"]): part for part in page["components"]}
     locked = {(p["name"], p["version"]): p for p in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
     assert {"rustls", "aws-lc-sys", "zstd-sys", "tokio", "arrow-array", "jni"} <= {name for name, _ in results}
-    # Crates that only builds, tests or Python use.
+    # Crates used only by builds, tests or the Python package are not listed.
     assert not {"criterion", "proptest", "pyo3", "thiserror-impl"} & {name for name, _ in results}
     for key, part in results.items():
         assert part["hashes"] == [{"alg": "SHA-256", "content": locked[key]["checksum"]}]
@@ -79,7 +79,7 @@ def test_jar_lists_linked_crates(built: None) -> None:
 
 
 def test_all_versions_match_cargo() -> None:
-    """The extra pins the version of the jar; its classes and libraries have the version of the Python package."""
+    """The extra pins the version of the jar. The jar's classes and libraries have the version of the Python package."""
     number = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["optional-dependencies"]["spark-native"] == [f"samsarrow-spark=={number}"]
@@ -88,7 +88,7 @@ def test_all_versions_match_cargo() -> None:
 
 
 def test_jar_has_a_library_per_machine(built: None, tmp_path: Path) -> None:
-    """The header of this machine's library, and a copy whose ELF header names the other machine."""
+    """Reads the start of this machine's library, and makes a copy whose ELF header names the other machine."""
     with zipfile.ZipFile(jar()) as content:
         [place] = [name for name in content.namelist() if name.endswith(".so")]
         with content.open(place) as library:

@@ -29,7 +29,7 @@ connect = pytest.mark.skipif(
     importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]"
 )
 RECORDS = 2_000
-# Options of clients, and of sources and sinks.
+# Options of the test's clients, and options of sources and sinks.
 Options = tuple[dict[str, str], dict[str, str]]
 
 
@@ -88,7 +88,9 @@ def plain(kafka: KafkaServer) -> Options:
 
 
 def places(folder: Path) -> list[set[tuple[str, str]]]:
-    """Returns the executor and locality of each task per partition of the four-partition topic, from Spark's events."""
+    """Returns the executors and localities of the tasks for each partition of the four-partition topic, from Spark's
+    events.
+    """
     stages: dict[int, dict[int, tuple[str, str]]] = defaultdict(dict)
     for path in (folder / "events").rglob("events*"):
         for line in path.read_text().splitlines() if path.is_file() else ():
@@ -103,7 +105,7 @@ def places(folder: Path) -> list[set[tuple[str, str]]]:
 @cluster_only
 @pytest.mark.parametrize("jar", ["setting", "added"])
 def test_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
-    """Checks that each partition is read on the same executor again."""
+    """Each partition is read on the same executor in every batch."""
     copied(cluster, "classic", jar, tmp_path / "driver", *plain)
     result = places(tmp_path / "driver")
     assert [len(executors) for executors in result] == [1] * 4, result
@@ -141,5 +143,5 @@ def test_cluster_of_two_workers_with_secured_kafka(cluster: str, tmp_path: Path)
 @cluster_only
 @connect
 def test_connect_session_adds_the_jar_to_separate_executor(plain: Options, tmp_path: Path) -> None:
-    """One worker, in the driver's process."""
+    """The session has one worker, which runs in the driver's process."""
     copied("local-cluster[1,1,512]", "connect", "added", tmp_path / "driver", *plain, **{"spark.cores.max": "1"})

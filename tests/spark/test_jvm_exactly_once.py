@@ -1,4 +1,6 @@
-"""Exactly-once writes in Spark's JVM: changed numbers of tasks, and queries that switch between the two sinks."""
+"""Exactly-once writes in Spark's JVM, with changed numbers of tasks, and by queries that switch between the two
+sinks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from support.kafka import KafkaServer
 from support.streams import produce
 
 NewTopicName = Callable[..., str]
-# Columns that are part of the checksum in a marker: all that are sent, some of them null.
+# Columns to send, some of them with nulls. The checksum in a marker covers all of them.
 EXPRESSIONS = (
     "if(offset % 2 = 0, null, concat('k', offset)) key",
     "cast(value as string) value",
@@ -35,7 +37,7 @@ def copy(built: None, spark: Any, kafka: KafkaServer, new_topic: NewTopicName, t
 
 @contextmanager
 def transaction(kafka: KafkaServer, name: str, topic: str) -> Iterator[Producer]:
-    """A transaction left open by an executor that Spark has given up: uncommitted rows of a task."""
+    """A transaction with uncommitted rows, as left open by a task of an executor that Spark considers lost."""
     with Producer({"transactional.id": name}, bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -84,7 +86,7 @@ def test_changed_task_count_is_rejected_before_writing(copy: Copy, kafka: KafkaS
         copy.run(tasks=tasks)
     assert copy.values("read_uncommitted") == Counter("abcd")
     copy.run(tasks=before)
-    # From the next micro-batch on, any number is accepted.
+    # The number of tasks may change with the next micro-batch.
     produce(kafka, copy.come, {0: ["e", "f"], 1: ["g", "h"]})
     copy.run(tasks=tasks)
     assert copy.values() == Counter("abcdefgh")
@@ -102,11 +104,11 @@ def test_changed_task_count_is_accepted_if_none_has_written(
 
 
 def test_surplus_tasks_are_fenced(copy: Copy, kafka: KafkaServer) -> None:
-    """Their transactions are aborted before the others begin, so no late rows appear and no reader is blocked."""
+    """Transactions of surplus tasks are aborted before tasks begin, so no late rows appear and no reader is blocked."""
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "d"]})
     copy.run()
     produce(kafka, copy.come, {0: ["e", "f"], 1: ["g", "h"]})
-    # An attempt at the next micro-batch with four tasks has begun.
+    # Marks that an attempt at the next micro-batch has begun with four tasks.
     note = {TopicPartition(copy.gone, 0): OffsetAndMetadata(2, '{"tasks": 4}')}
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.commit_offsets(copy.group, note)

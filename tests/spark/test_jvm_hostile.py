@@ -78,7 +78,8 @@ class Mutator:
                 at = dice.randrange(start + HEADER, end)
                 answer[at:end] = dice.randbytes(end - at)
             case _:
-                # Writes the record count in both fields of the header, so that nothing contradicts it.
+                # Writes the record count in both fields of the header that contain it, so that the header is
+                # consistent.
                 count = dice.choice((1, RECORDS + 1, 10_000, 2**31 - 1))
                 answer[start + 23 : start + 27] = (count - 1).to_bytes(4, "big")
                 answer[start + 57 : start + 61] = count.to_bytes(4, "big")
@@ -102,7 +103,7 @@ def mutator(broker: Broker) -> Iterator[Mutator]:
 def test_malformed_batches_fail_tasks_only(built: None, spark: Any, mutator: Mutator) -> None:
     def read(codec: str, **options: str) -> Any:
         config = {"kafka.bootstrap.servers": mutator.address, "subscribe": f"hostile-{codec}", "includeHeaders": "true"}
-        # A mutated response may never yield records; an unchanged one does.
+        # A mutated response may contain no valid records, so the reader waits only briefly for records.
         config |= {"kafkaConsumer.pollTimeoutMs": "60000" if mutator.seed is None else "1000", **options}
         return spark.read.format("samsarrow-jvm").options(**config).load()
 

@@ -45,7 +45,7 @@ def altered(built: None, tmp_path: Path) -> Callable[..., str]:
 
 
 def signed(library: bytes) -> dict[str, bytes | None]:
-    """Returns a library and its SHA-256 file."""
+    """Returns a library and its file of the SHA-256 hash, by path in the jar."""
     return {NATIVE: library, f"{NATIVE}.sha256": hashlib.sha256(library).hexdigest().encode()}
 
 
@@ -99,7 +99,9 @@ def test_unloadable_library_is_a_one_line_error(altered: Callable[..., str], tmp
 
 
 def test_each_class_loader_has_its_own_library(altered: Callable[..., str], tmp_path: Path) -> None:
-    """As in sessions of Spark Connect; also after a class loader whose load failed."""
+    """Class loaders, such as those of Spark Connect sessions, each load the library, even after another one failed to
+    load it.
+    """
     broken = altered("broken", {NATIVE: None})
     first, failed, second = ask(jar(), broken, altered("again", {}), temporary=tmp_path)
     assert "kafka.bootstrap.servers must be given" in first
@@ -123,7 +125,7 @@ def test_error_names_noexec_folder(built: None, tmp_path: Path) -> None:
 
 
 def test_loader_messages_are_explained(built: None, tmp_path: Path) -> None:
-    """Messages of loaders of other systems."""
+    """Explains messages of the loaders of several systems."""
     noexec, older = (
         " (its folder is mounted noexec: set -Dsamsarrow.native.dir= to another)",
         " (it needs a Linux with a newer glibc)",
@@ -150,7 +152,7 @@ def a_jar(path: Path, number: str) -> Path:
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder on Python's path for the jar's package; no jar is installed or built."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    # A function of the same name hides the module.
+    # Uses `sys.modules`, because a function with the same name hides the module.
     monkeypatch.setattr(sys.modules["samsarrow.spark.jar"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     yield tmp_path

@@ -83,7 +83,7 @@ def test_records_are_delivered_during_a_batch(
             until(lambda number=number: f"a{number + 2}" in copied(target), query.exception)
             took.append(time.monotonic() - sent)
             time.sleep(0.15)
-    # Batches pause at their end. If records waited for that, each would take the duration of a batch.
+    # There is a pause between batches. If records waited for the next batch, each would take as long as a batch.
     assert sorted(took)[len(took) // 2] < LASTS_S / 2, took
     until(lambda: len(ends(query)) >= 2, lambda: query.lastProgress)
     assert sorted(copied(target)) == sorted(["b0", *(f"a{n}" for n in range(42))])

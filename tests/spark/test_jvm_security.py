@@ -35,7 +35,7 @@ def values(config: Any, topic: str) -> list[int]:
 
 
 def test_distributed_file_is_found_by_name(built: None, spark: Any, tmp_path: Path) -> None:
-    """In the driver and in tasks, for reads and for writes."""
+    """The driver and tasks find the file by its name, for reads and for writes."""
     name = "ca-for-the-jvm.pem"
     tls = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": name}
     with Broker(topics={"come": 1, "gone": 1}, security="SSL") as broker:
@@ -54,7 +54,7 @@ def test_distributed_file_is_found_by_name(built: None, spark: Any, tmp_path: Pa
 
 
 def serialized(spark: Any, thing: Any) -> bytes:
-    """Returns an object serialized as for executors."""
+    """Serializes an object with Java serialization, as Spark does before sending it to executors."""
     io = spark._jvm.java.io
     out = io.ByteArrayOutputStream()
     objects = io.ObjectOutputStream(out)

@@ -33,7 +33,7 @@ def content(broker: Broker, topic: str) -> list[dict[str, Any]]:
 
 
 def test_rows_in_several_blocks(spark: Any, broker: Broker, write: Write) -> None:
-    """Several blocks per task, rows larger than a block, unsent columns, nulls."""
+    """Writes several blocks per task, rows larger than a block, columns that are not sent, and nulls."""
     broker.create_topic("blocks", 3)
     frame = spark.range(40_000, numPartitions=2).selectExpr(
         "id",
@@ -84,7 +84,7 @@ def test_killed_task_ends_immediately(spark: Any, broker: Broker, write: Write) 
         start = time.monotonic()
         spark.sparkContext.cancelJobGroup("killed")
         wait_until(lambda: running(spark) == 0)
-        # Well before the broker responds or the request times out.
+        # The task ends well before the broker responds or the request times out.
         assert time.monotonic() - start < 15
     finally:
         broker.heal()
@@ -109,7 +109,8 @@ def test_blocks_and_writers_are_released(spark: Any, broker: Broker, write: Writ
     """Blocks and writers are released after successful writes, failed writes, and writes without rows."""
     broker.create_topic("memory", 1)
     frame = spark.range(30_000, numPartitions=2).selectExpr("lpad(id, 100, '0') value")
-    # Leftovers of other tests: killed tasks are still ending, and memory freed by readers stays pooled for ten seconds.
+    # Waits, because killed tasks of other tests are still ending, and memory freed by readers stays pooled for ten
+    # seconds.
     wait_until(lambda: about(spark)["writers"] == 0)
     before = about(spark)
     for _ in range(3):

@@ -50,7 +50,7 @@ def test_start_is_stored_in_connector_format(stream: Make, broker: Broker) -> No
 
 
 def test_repeated_first_batch_starts_at_stored_offsets(stream: Make, broker: Broker) -> None:
-    """The checkpoint has the offset of `latest`, whichever source wrote it; the end has moved since."""
+    """The checkpoint contains the offsets of `latest`, written by either source. The end has moved since then."""
     broker.create_topic("repeated", 2)
     produce(broker, "repeated", {0: ["a0", "a1"], 1: ["b0"]})
     one = stream(subscribe="repeated", startingOffsets="latest")
@@ -107,7 +107,9 @@ def test_rejects_checkpoint_of_other_source(stream: Make, spark: Any, broker: Br
 
 
 def test_start_offsets_are_not_committed(stream: Make, broker: Broker) -> None:
-    """Neither by the new query nor by a resumed one, for which Spark does not request the initial offset."""
+    """Neither a new query nor a resumed query commits its start. Spark does not request the initial offset of a resumed
+    one.
+    """
     broker.create_topic("start", 1)
     produce(broker, "start", {0: ["a0", "a1"]})
     options = {"subscribe": "start", "startingOffsets": "latest", "commitOffsets": "true", "kafka.group.id": "start-g"}
@@ -122,7 +124,7 @@ def test_start_offsets_are_not_committed(stream: Make, broker: Broker) -> None:
 
 
 def test_repeated_very_first_batch_is_committed_on_completion(stream: Make, broker: Broker) -> None:
-    """The start is stored, in one case by another run; neither it nor the end is committed before completion."""
+    """The checkpoint has the start; in one case another run wrote it. Offsets are committed only on completion."""
     for topic, start in (("again-earliest", "earliest"), ("again-latest", "latest")):
         broker.create_topic(topic, 1)
         produce(broker, topic, {0: ["a0", "a1"]})
@@ -187,7 +189,9 @@ def test_new_partitions_are_committed_from_first_record(stream: Make, broker: Br
 
 
 def test_first_batch_of_source_without_stored_start(stream: Make, spark: Any, broker: Broker) -> None:
-    """The Python source ends its first batch at the start. `latest` has moved since the query started."""
+    """The first batch of the Python source ends at its start. The offset of `latest` has moved since the query
+    started.
+    """
     broker.create_topic("unkept", 1)
     produce(broker, "unkept", {0: ["a0", "a1"]})
     jvm = stream(subscribe="unkept", startingOffsets="latest")
@@ -214,7 +218,7 @@ def test_query_stops_while_brokers_are_unresponsive(stream: Make, broker: Broker
         wait_until(lambda: broker.requests("ListOffsets") > requests)
         start = time.monotonic()
         running.stop()
-        # One attempt takes 60 s, and four attempts are made.
+        # One attempt takes 60 s, and Spark makes four attempts.
         assert time.monotonic() - start < 30
         assert running.exception() is None
     finally:

@@ -48,7 +48,7 @@ def test_killed_task_ends_immediately(jvm: Jvm, spark: Any, broker: Broker, topi
     thread.start()
     try:
         wait_until(lambda: running(spark) == 2)
-        # Without records, the reader requests the log end offsets; that response is delayed, too.
+        # If no records arrive, the reader requests the log end offsets. Their response is delayed, too.
         broker.fail("ListOffsets", delay=60, times=None)
         requests = broker.requests("ListOffsets")
         wait_until(lambda: broker.requests("ListOffsets") > requests)
@@ -105,13 +105,13 @@ def test_batches_are_released(jvm: Jvm, topic: str) -> None:
         with pytest.raises(Exception, match="on purpose"):
             frame.selectExpr("raise_error('on purpose')").collect()
     wait_until(lambda: about(frame.sparkSession)["readers"] == 0)
-    # Freed memory stays pooled for ten seconds, for readers on other threads.
+    # Waits, because freed memory stays pooled for ten seconds, for readers on other threads.
     wait_until(lambda: (now := about(frame.sparkSession))["made"] == now["freed"] and now["memory"] == 0)
     assert about(frame.sparkSession)["made"] > before["made"]
 
 
 def test_fetch_stops_at_range_end(jvm: Jvm) -> None:
-    """A fetch at the end of a log would block, and with it the next task's fetch on the same connection."""
+    """A fetch at the end of a log would wait for records and delay the next task's fetch on the same connection."""
     with Broker(topics={"behind": 6}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for i in range(60):

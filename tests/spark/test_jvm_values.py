@@ -56,7 +56,7 @@ def by_pyarrow(broker: Broker, topic: str) -> list[tuple[Any, ...]]:
 
 
 def plain(frame: Any) -> list[tuple[Any, ...]]:
-    """Returns Spark's rows as plain values in order, with times in milliseconds."""
+    """Returns Spark's rows in order, as tuples of Python values, with times in milliseconds."""
     result = frame.withColumn("timestamp", f.unix_millis("timestamp")).collect()
     rows = []
     for row in result:
@@ -68,7 +68,7 @@ def plain(frame: Any) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["columns", "rows"])
 def either(request: pytest.FixtureRequest, built: None, spark: Any) -> Iterator[str]:
-    """Spark reads columns, or rows over the same vectors as in 4.2.0."""
+    """Lets Spark read columns, or rows over the same vectors as Spark 4.2.0 does."""
     system = spark._jvm.java.lang.System
     system.setProperty("samsarrow.columnar", str(request.param == "columns").lower())
     yield request.param
@@ -108,7 +108,7 @@ def test_plan_shapes(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]]) ->
     repeated.unpersist()
     joined = frame.alias("a").join(frame.alias("b"), ["topic", "partition", "offset"])
     assert joined.where("a.value <=> b.value").count() == COUNT
-    # Spark reads only a part of the struct.
+    # Spark reads only one field of the struct.
     inner = frame.selectExpr("partition", "offset", "headers.value v").orderBy("partition", "offset").collect()
     bare = [None if row.v is None else [None if v is None else bytes(v) for v in row.v] for row in inner]
     assert bare == [None if headers is None else [v for _, v in headers] for headers in ours]
@@ -128,7 +128,9 @@ def test_columns_in_any_order_and_as_text(jvm: Jvm, spark: Any, broker: Broker, 
 
 
 def test_count_skips_markers_and_aborted_records(jvm: Jvm, broker: Broker) -> None:
-    """An empty projection is counted by batch headers: no markers, no aborted records, exact range boundaries."""
+    """An empty projection counts records by batch headers: without markers and aborted records, exactly within the
+    range.
+    """
     broker.create_topic("counted")
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "counted"}
     with Producer(settings) as producer:
@@ -142,7 +144,7 @@ def test_count_skips_markers_and_aborted_records(jvm: Jvm, broker: Broker) -> No
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()
-    # 4 x (50 records and a marker).
+    # The log has four transactions, each with 50 records and a marker.
     assert jvm(subscribe="counted").count() == 200
     assert jvm(subscribe="counted", **{"isolation.level": "read_committed"}).count() == 100
     cut = jvm(subscribe="counted", startingOffsets='{"counted":{"0":10}}', endingOffsets='{"counted":{"0":110}}')
@@ -160,7 +162,7 @@ def test_empty_topic(jvm: Jvm, broker: Broker) -> None:
 
 
 def test_out_of_bounds_access_fails_an_assertion(built: None, spark: Any) -> None:
-    """Assertions are enabled here; without them the access would read arbitrary memory."""
+    """Tests run with Java's assertions, without which the access would read arbitrary memory."""
     jvm = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     kind = loader.loadClass("io.github.samsarrow.spark.NumberVector")

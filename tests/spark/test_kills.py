@@ -99,12 +99,14 @@ def committed(kafka: KafkaServer, topic: str) -> dict[TopicPartition, int]:
 
 
 def end_of(consumer: Consumer, topic: str) -> int:
-    """Returns the end for a read_committed consumer, which open transactions limit."""
+    """Returns the sum of the end offsets for a read_committed consumer. Open transactions limit these offsets."""
     return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
 
 
 def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
-    """Checks that all committed offsets are in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
+    """Checks that all records before the committed offsets are in the sink. Record `n` is in partition `n % 2`, at
+    offset `n // 2`.
+    """
     finished = committed(kafka, topic)
     expected = {n for (_, partition), offset in finished.items() for n in range(partition, 2 * offset, 2)}
     # Commit markers may follow the response to a commit.
@@ -115,7 +117,7 @@ def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
 
 
 def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, ...], seconds: float) -> float:
-    """Kills the program after both sinks have grown for these seconds; returns the seconds before they grew."""
+    """Kills the program `seconds` after both sinks have begun to grow; returns the seconds until then."""
     start = time.monotonic()
     with (
         Consumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as consumer,
@@ -131,7 +133,7 @@ def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, .
         ready, _, _ = select.select([process.stdout], [], [], 240)
         assert ready, "Spark did not start"
         assert process.stdout.readline() == "running\n"
-        # Both sinks growing means that micro-batches run steadily; before, Spark is warming up.
+        # Spark is warming up until both sinks grow; then micro-batches run steadily.
         for topic in before:
             wait_until(lambda topic=topic: grown(topic), 180)  # type: ignore[misc]
             timeline.note(f"{topic} grows")

@@ -18,7 +18,7 @@ from support.streams import Stream, produce
 
 PLAIN = {"subscribe": "parity-plain"}
 ALL = [0, 1, 2]
-# Without the jar, the fixture `built` fails if the jar is required.
+# If the jar is required but missing, the fixture `built` fails.
 SOURCES = (*FORMATS, JVM) if built_jar() else FORMATS
 
 
@@ -182,7 +182,7 @@ def test_comparison_includes_the_jar(built: None) -> None:
 
 
 def test_reused_frame(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    """Spark keeps the plan of a Python source with the DataFrame, with its views and with static sides of joins."""
+    """Spark keeps the plan of a Python source with the DataFrame, its views and static sides of joins."""
     topic, facts = new_topic(1), new_topic(1)
     produce(kafka, topic, {0: ["a", "b"]})
     produce(kafka, facts, {0: ["c"]})
@@ -219,7 +219,7 @@ def test_unreachable_brokers(spark: Any) -> None:
     [
         {"minPartitions": "9"},
         {"minPartitions": "4"},
-        # Without minPartitions, the connector ignores this option in batches; ours does not.
+        # Without minPartitions, the connector ignores maxRecordsPerPartition in batches, but our sources do not.
         {"maxRecordsPerPartition": "11", "minPartitions": "12"},
     ],
 )

@@ -63,7 +63,7 @@ CASES: dict[str, dict[str, str]] = {
 }
 
 
-# Options that ours rejects and the connector ignores: an end of a stream, and a limit of zero.
+# Options that our sources reject and the connector ignores: an end of a stream, and a limit of zero.
 REFUSED = ("an ending time", "limit of 0")
 
 
@@ -99,7 +99,7 @@ def test_stream_matches_connector(ahead: Ahead, name: str) -> None:
         (empty, *ours), ours_end = _in_order(results["samsarrow-python"])
         theirs, theirs_end = _in_order(results["kafka"])
         assert empty == []
-        # If the start is the end, no other micro-batch follows.
+        # No other micro-batch follows if the start is the end of the log.
         assert ours == (theirs if any(theirs) else [])
         assert ours_end == theirs_end
 
@@ -117,6 +117,6 @@ def test_trigger_once(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
 
 
 def _in_order(results: Any) -> tuple[list[Any], Any]:
-    """Returns the rows of each micro-batch, and the end of the last one."""
+    """Returns the rows of each micro-batch in order, and the end offsets of the last one."""
     batches, ends = results
     return [batches[number] for number in sorted(batches)], ends[max(ends)]

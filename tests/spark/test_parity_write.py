@@ -16,7 +16,7 @@ from support.spark import built_jar
 
 NewTopicName = Callable[..., str]
 
-# Without the jar, the fixture `built` fails if the jar is required.
+# If the jar is required but missing, the fixture `built` fails.
 OURS = ("samsarrow-python", JVM) if built_jar() else ("samsarrow-python",)
 SOURCES = ("kafka", *OURS)
 HEADER = "array<struct<key:string,value:binary>>"
@@ -105,10 +105,11 @@ def test_write_matches_connector(spark: Any, kafka: KafkaServer, new_topic: NewT
         if name in ("value as text", "value as binary", "other columns", "option beats column", "compressed") or (
             "topic" in name
         ):
-            # Without keys, the producer chooses the partition, ours differently from Java's.
+            # Without keys, the producer chooses the partition, and our producer chooses differently from Java's.
             landed = sorted((row[1:] for row in landed), key=repr)
         if name == "null topic":
-            # The connector sends rows before the invalid one; ours sends none of a batch with such a row.
+            # The connector sends the rows before the invalid one. Our sinks send no row of a batch that contains such a
+            # row.
             assert source == "kafka" or not landed
             landed = []
         outcomes.append((error, landed))
@@ -125,7 +126,7 @@ def write(request: pytest.FixtureRequest, spark: Any, kafka: KafkaServer) -> Cal
 
 
 def test_timestamp_column(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:
-    """An extension: the connector has no such column."""
+    """This column is an extension, which the connector does not support."""
     topic = new_topic(1)
     write("value string, timestamp timestamp", [("a", WHEN), ("b", None)], topic=topic)
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -195,7 +196,7 @@ def test_overwrite_mode_is_rejected(write: Callable[..., None], new_topic: NewTo
 def test_append_and_complete_modes(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str
 ) -> None:
-    """Output modes append and complete, through a restart: each micro-batch adds its rows."""
+    """In the output modes append and complete, each micro-batch adds its rows to the topic, also after a restart."""
     come, gone, counts = new_topic(2), new_topic(1), new_topic(1)
     numbers = itertools.count()
 
@@ -222,7 +223,7 @@ def test_append_and_complete_modes(
 
 @pytest.mark.parametrize("source", [source for source in SOURCES if source != "samsarrow-python"])
 def test_update_mode(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str) -> None:
-    """Output mode update, which Spark rejects for Python sinks."""
+    """The output mode update, which Spark rejects for Python sinks."""
     come, gone = new_topic(1), new_topic(1)
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     for keys in ("aab", "b"):

@@ -54,7 +54,7 @@ class Log:
         return query
 
     def earlier(self, **options: str) -> Spark40StreamReader:
-        """Returns a new reader as in Spark 4.0 or 4.1."""
+        """Returns a new reader, as created by Spark 4.0 or 4.1."""
         config = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
         query = Spark40StreamReader(ReadOptions.parse({**config, **options}, streaming=True))
         self._queries.append(query)
@@ -92,7 +92,7 @@ def test_latest_start_is_fixed_by_empty_first_batch(log: Log, caplog: pytest.Log
     assert start == at(100)
     assert spans(query, 100, 100) == []
     assert query.latestOffset(start, EVERYTHING) == at(103)
-    # Restarted before the first micro-batch finished, after more records.
+    # The query is restarted before its first micro-batch has finished, and after further records were written.
     log.append(2)
     again = log.query(startingOffsets="latest", failOnDataLoss="true")
     assert again.initialOffset() == at(105)
@@ -102,7 +102,7 @@ def test_latest_start_is_fixed_by_empty_first_batch(log: Log, caplog: pytest.Log
     with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false continues"):
         spans(again, 105, 101)
     wait_until(lambda: "the options resolve to" in caplog.text)
-    # Clients of other tests may still log lost connections.
+    # Ignores lost connections, which clients of other tests may still log.
     planners = [record for record in caplog.records if record.name.startswith("samsarrow.spark")]
     warnings = [record.message for record in planners if record.levelno >= logging.WARNING]
     assert ['resolve to {"t":{"0":105}} now' in warning for warning in warnings] == [True]
@@ -131,7 +131,7 @@ def test_spark40_plans_first_end_before_start(log: Log, caplog: pytest.LogCaptur
     assert (end, first.initialOffset()) == (at(9), at(0))
     assert spans(first, 0, 9) == [(0, 9)]
     assert "is repeated, and Spark did not keep its start" not in caplog.text
-    # Restarted before the micro-batch finished: the checkpoint has the end.
+    # The query is restarted before the micro-batch has finished, but the checkpoint already has its end.
     add_partition()
     again = log.earlier(startingOffsets="earliest", failOnDataLoss="true")
     assert again.initialOffset() == more
@@ -153,7 +153,7 @@ def test_end_before_start_is_reread_only_of_recreated_topic(log: Log, caplog: py
     assert query.latestOffset(at(50), EVERYTHING) == at(7)
     assert [spans(query, 50, 7) for _ in range(2)] == [[(0, 7)]] * 2
     wait_until(lambda: "topic t was deleted and recreated" in caplog.text)
-    # The new topic is read from here on.
+    # The query reads the new topic from here on.
     log.append(2)
     assert query.latestOffset(at(7), EVERYTHING) == at(9)
     assert spans(query, 7, 9) == [(7, 9)]

@@ -226,7 +226,7 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
     (folder / "files").mkdir()
     (folder / "files" / "ca.pem").write_text(broker.ca_pem)
     secrets = {"key": "".join(shown.key.splitlines()[1:-1])[:40], "env": "canary-password"}
-    # Secrets of unused login methods, which are part of plans nevertheless.
+    # Secrets of login methods that are not used, but are nevertheless part of plans.
     idle = {n: f"canary-{n}" for n, _, kind, _ in option_table() if kind == "secret" and n not in USED}
     secrets |= idle
     common = {
@@ -267,7 +267,7 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
     return dict(json.loads(report))
 
 
-# Options that the application uses to authenticate, or that exclude these.
+# Secrets that the application uses to authenticate, and secrets that cannot be combined with them.
 USED = {
     "sasl.password",
     "sasl.jaas.config",
@@ -292,7 +292,7 @@ def test_spark_outputs_have_no_secret(secured: Broker, tmp_path: Path) -> None:
 @WHOLE
 @pytest.mark.timeout(400)
 def test_unconfigured_spark_shows_keys(secured: Broker, tmp_path: Path) -> None:
-    """Shows why `hide_secrets` is needed; it can go when Spark hides these itself."""
+    """Shows that `hide_secrets` is needed. Remove it when Spark itself redacts these secrets."""
     output = run(secured, tmp_path, plain=True)
     assert {name for names in output["found"].values() for name in names} >= {"key"}
     assert {"events", "rest"} <= output["found"].keys()

@@ -89,7 +89,7 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
     assert login.pop("sasl.jaas.config")
     assert login.pop("ssl.truststore.type") == "PEM"
     assert login.pop("ssl.truststore.location") == str(kafka.ca)
-    # A stream of a Connect session is planned in a process without the session's files.
+    # With Connect, streams are planned in a process without the session's files, so the certificate is passed as text.
     trust = {"location": "ca.pem"} if master != "connect" else {"certificates": kafka.ca.read_text()}
     shared = {f"kafka.{name}": value for name, value in login.items()}
     shared |= {f"kafka.ssl.truststore.{name}": value for name, value in trust.items()}
@@ -123,7 +123,8 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
         assert values == sorted([*range(200)] * 2), topic
     with Admin(config) as admin:
         made = len(admin.describe_delegation_tokens()) - before
-    # Two reads, two writes and five explained plans: some share a planning process and its token; in the JVM all do.
+    # The program runs two reads and two writes, and explains five plans. Some of them share a planning process and its
+    # token; in the JVM all share one token.
     assert made == 1 if source == JVM else 1 <= made <= 11
     return list(json.loads(done.stdout.splitlines()[-1]))
 

@@ -105,7 +105,7 @@ def test_min_offsets_per_trigger(stream: Callable[..., Stream], kafka: KafkaServ
     try:
         wait_until(lambda: query.values() == ["first"])
         produce(kafka, topic, {0: numbers(0, 2)})
-        # Idle triggers, each of which would have read the two records without a minimum.
+        # Runs idle triggers. Without a minimum, each of them would have read the two records.
         running.processAllAvailable()
         assert query.values() == ["first"]
         produce(kafka, topic, {0: numbers(2, 3)})
@@ -142,7 +142,7 @@ def test_recreated_topic_is_data_loss(
 def test_end_before_start_is_not_reread(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
-    """A restarted query cannot distinguish a recreated topic from a truncated log."""
+    """A restarted query cannot distinguish between a recreated topic and a truncated log."""
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 9)})
     stream(subscribe=topic).drain()
@@ -180,7 +180,9 @@ def test_recreated_topic_is_read_from_its_start(
 def test_repeated_first_batch_has_same_start(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName, start: dict[str, str]
 ) -> None:
-    """Spark checkpoints the end of a micro-batch, and requests the start of the first one again."""
+    """Spark stores the end of a micro-batch in the checkpoint, but requests the start of the first micro-batch
+    again.
+    """
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 4)})
     query = stream(subscribe=topic, **start)
@@ -229,7 +231,7 @@ def test_wait_for_sources(stream: Callable[..., Stream], kafka: KafkaServer, new
 
 
 def of(query: Any, events: list[Any]) -> list[Any]:
-    """Returns the progress of this query: events of earlier queries may arrive as late."""
+    """Returns the events of this query, because events of earlier queries may arrive late."""
     return [progress for progress in events if progress.query == str(query.id)]
 
 

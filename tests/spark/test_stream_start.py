@@ -23,7 +23,9 @@ def numbers(start: int, end: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def earlier(spark: Any) -> str:
-    """The source as in Spark 4.0 and 4.1; newer versions still call its `latestOffset` without a start."""
+    """The source as used in Spark 4.0 and 4.1. Newer versions of Spark still call its `latestOffset` without a
+    start.
+    """
     from samsarrow.spark.datasource import KafkaDataSource
     from samsarrow.spark.stream_spark40 import Spark40StreamReader
 
@@ -78,7 +80,7 @@ def test_added_partitions_and_topics(query: Query, broker: Broker, topic: str) -
 
 
 def test_spark40(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
-    """The first micro-batch has records: a partition added before its repetition is not lost."""
+    """If the first micro-batch has records, a partition added before its repetition is not lost."""
     options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "true"}
     runs = [Stream(spark, broker, tmp_path / "checkpoint", earlier, **options) for _ in range(3)]  # type: ignore[arg-type]
     fail(runs[0], 0)
@@ -88,12 +90,12 @@ def test_spark40(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path:
     produce(broker, topic, {1: ["a"]})  # type: ignore[arg-type]
     for run in runs[1:]:
         run.drain()
-    # Trigger.AvailableNow runs one micro-batch there: the repeated one, then that of the next run.
+    # In its second run, Trigger.AvailableNow only repeats the failed micro-batch. The next run reads the new partition.
     assert [run.values() for run in runs] == [[], numbers(0, 26), ["a"]]
 
 
 def test_spark40_at_latest(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
-    """The first micro-batch ends before it starts, and is empty."""
+    """The first micro-batch is empty if `latest` has moved, because its end is then before its start."""
     runs = [Stream(spark, broker, tmp_path / "checkpoint", earlier, subscribe=topic) for _ in range(3)]  # type: ignore[arg-type]
     fail(runs[0], 0)
     produce(broker, topic, {0: ["new"]})  # type: ignore[arg-type]

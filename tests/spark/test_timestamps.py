@@ -14,7 +14,7 @@ from support.spark import built_jar
 
 ZONE = "spark.sql.session.timeZone"
 SINKS = ["samsarrow-python", *([JVM] if built_jar() else [])]
-# Noon of a summer day in New York.
+# Noon in New York, on a day in summer.
 NOON = datetime.datetime(2026, 7, 1, 16, tzinfo=datetime.UTC)
 REJECTED = "column timestamp is a timestamp_ntz, which names no moment without a time zone: cast it"
 

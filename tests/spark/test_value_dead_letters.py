@@ -78,7 +78,7 @@ def test_bad_records_go_to_dead_letter_topic(
         "__connect.errors.stage": b"VALUE_CONVERTER",
         "__connect.errors.exception.class.name": b"samsarrow.exceptions.BadValueError",
     }
-    # Sent on every read, whichever columns are selected.
+    # Every read sends the dead letters, regardless of the selected columns.
     assert read(topic, letters, columns="offset").count() == 3
     assert len(letters_in(kafka, letters)) == 4
 
@@ -118,7 +118,7 @@ def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: N
         drain(fails=True)
     assert sorted(item["value"] for item in letters_in(kafka, letters)) == [b"\xfe", b"\xff"]
     drain(fails=False)
-    # The micro-batch is repeated, and with it the dead letters.
+    # Spark repeats the micro-batch, so its dead letters are sent again.
     assert sorted(item["value"] for item in letters_in(kafka, letters)) == [b"\xfe", b"\xfe", b"\xff", b"\xff"]
     assert sorted(seen) == [1, 2]
     drain(fails=False)
@@ -150,8 +150,10 @@ def test_source_topic_is_rejected_as_dead_letter_topic(
 
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """The key of offset 3 raises, the values of 1 and 4 are dead letters: rows after the error are read again."""
-    # With the small limit, each row is decoded separately.
+    """The key of offset 3 raises an error; the values of offsets 1 and 4 are dead letters. Only rows before the error
+    are returned, and only their dead letters are sent.
+    """
+    # The small limit causes each row to be decoded separately.
     monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", limit)
     config = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
     config |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}

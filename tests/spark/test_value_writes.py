@@ -77,7 +77,7 @@ def options_of(registry: Registry, **more: str) -> dict[str, str]:
 
 
 def orders(spark: Any) -> Any:
-    """`ROWS` in four tasks."""
+    """A frame of `ROWS` in four tasks."""
     value = sql.expr("if(id = 3, null, named_struct('id', id, 'city', if(id = 0, null, concat('city ', id))))")
     return spark.range(4, numPartitions=4).select(value.alias("value"), sql.col("id").alias("key"))
 
@@ -308,7 +308,7 @@ def test_stream_registers_once(
         stream.add(2 * number, 2 * number + 1)
     stream.run(topic, **options_of(registry))
     assert [row["id"] for row in values(kafka.bootstrap_servers, topic, Avro(client))] == list(range(6))
-    # One per planning process, of which two may run.
+    # Each planning process registers the schema once, and two processes may run.
     assert registry.requests("POST") <= 2
     assert registry.requests() == registry.requests("POST") + 1, "what the reader asked for"
     registry.judge(f"{topic}-value", ["no more"])
@@ -470,7 +470,7 @@ def test_invalid_write_registers_nothing(registry: Registry) -> None:
 
 
 def test_unpickled_source_does_not_use_the_registry(registry: Registry) -> None:
-    """Spark creates the writer for the commit from an unpickled source."""
+    """Spark unpickles the source to create the writer for the commit."""
     source = pickle.loads(pickle.dumps(KafkaDataSource({**BASE, **options_of(registry)})))
     source.streamWriter(StructType().add("value", VALUE), overwrite=False)
     assert registry.requests() == 0

@@ -88,7 +88,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[PYTHON, JVM])
 def source(request: pytest.FixtureRequest) -> str:
-    """The source under test: both have equal columns, types and errors."""
+    """The source under test. Both sources have equal columns, types and errors."""
     if request.param == JVM:
         request.getfixturevalue("built")
     return str(request.param)
@@ -229,7 +229,7 @@ def test_types(orders: Callable[..., Any], broker: Broker, registry: Registry, t
 
 
 def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
-    """`from_avro` has equal rows and types, except for times of day and names of union branches."""
+    """Rows and types equal those of `from_avro`, except times of day and the names of union branches."""
     functions = pytest.importorskip("pyspark.sql.avro.functions")
     kept = [field for field in WIDE["fields"] if field["name"] not in ("nothing", "at", "sharp", "either")]
     schema = {**WIDE, "fields": kept}
@@ -245,7 +245,7 @@ def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry:
 
 
 def chosen(random: Random) -> dict[str, Any]:
-    """Returns a random row that both can read."""
+    """Returns a random row that both our source and `from_avro` can read."""
     moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=random.randrange(10**10))
     user = {"name": random.choice(["Ann", "Zoë", ""]), "age": random.randrange(-5, 100)}
     return {
@@ -319,7 +319,7 @@ def test_protobuf(orders: Callable[..., Any], broker: Broker, registry: Registry
     assert fourth["value_error"]
     expected = orders("value struct<user: struct<age: bigint>, id: decimal(20, 0)>", **options).orderBy("value.id")
     assert [row.value and row.value.user and row.value.user.age for row in expected.collect()][-2:] == [2**32 - 1, None]
-    # The registry's schema, and values in its framing.
+    # Uses the registry's schema, and values with its framing.
     number = registry.register(f"{topic}-value", SALE, schema_type="PROTOBUF")
     send(broker, topic, struct.pack(">bI", 0, number) + b"\x02\x02" + encode_values(sales, bare)[0].as_py())
     later = {"value.format": "protobuf", "value.message": "Sale", "startingOffsets": json.dumps({topic: {"0": 4}})}
@@ -358,7 +358,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
         {"value": None},
         {"value": None},
     ]
-    # The registry's schema, and values in its framing.
+    # Uses the registry's schema, and values with its framing.
     number = registry.register(f"{topic}-value", schema, schema_type="JSON")
     send(broker, topic, struct.pack(">bI", 0, number) + b'{"id": 9}')
     later = {"value.format": "json", "value.fields": "id", "startingOffsets": json.dumps({topic: {"0": 4}})}
@@ -366,7 +366,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
 
 
 def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
-    """A field has a name equal to the path of another."""
+    """The name of a field equals the path of a nested field."""
     text = {"type": "string"}
     host = {"type": "object", "properties": {"name": text, "os": text}}
     schema = json.dumps({"type": "object", "properties": {"host.name": text, "host": host, "a,b": {"type": "integer"}}})
@@ -415,7 +415,7 @@ def test_imported_schema_files(orders: Callable[..., Any], broker: Broker, topic
 
 
 def test_schema_id_in_headers(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
-    """With `header`, a value without a schema header is bad; `auto` would look for framing."""
+    """With `header`, a value without a schema header is bad, whereas `auto` would look for framing."""
     registry.register(f"{topic}-value", ORDER)
     form = Avro(SchemaRegistry(registry.url), schema=json.dumps(ORDER), framing="header")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -698,7 +698,7 @@ def test_typed_value_bytes_are_counted(orders: Callable[..., Any], registry: Reg
 
 
 def test_unused_fields_are_skipped(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
-    """In the JVM, where Spark prunes nested fields, also of lists and maps."""
+    """Unused fields are skipped in the JVM, for which Spark prunes nested fields, also those in lists and maps."""
     number = registry.register(f"{topic}-value", WIDE)
     wide = {"flag": True, "nothing": None, "ratio": 0.5, "bytes": b"", "kind": "a", "hash": b"ab", "price": Decimal(1)}
     times = {"day": date(2026, 1, 1), "made": datetime(2026, 1, 1, tzinfo=UTC), "seen": datetime(2026, 1, 1)}
@@ -731,7 +731,7 @@ def test_rows_before_a_bad_row_are_read(
 
 
 def test_row_based_reads(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
-    """Rows over the same vectors, as Spark 4.2.0 reads them."""
+    """Spark reads rows over the same vectors, as Spark 4.2.0 does."""
     number = registry.register(f"{topic}-value", ORDER)
     send(broker, topic, framed(number, ORDER, {"id": 1, "city": "Rome"}), None)
     system = spark._jvm.java.lang.System
