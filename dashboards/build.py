@@ -13,7 +13,7 @@ TITLES = {"producer": "Producers", "consumer": "Consumers", "admin": "Admin clie
 # Grafana's unit names.
 UNITS = {"By": "bytes", "s": "s", "1": "short", "{message}": "short"}
 WIDTH, HEIGHT, COLUMNS = 8, 7, 3
-# Maximum number of series in a panel of a metric with many.
+# Maximum number of series in a panel, for metrics with many series.
 MOST = 20
 # Metrics at the top of the dashboard.
 FIRST = {
@@ -24,7 +24,7 @@ FIRST = {
 
 
 def targets(row: MetricSpec) -> list[dict[str, Any]]:
-    """Returns the queries of a metric."""
+    """Returns the Prometheus queries of a metric's panel."""
     own = {"none": "", "topic": " {{topic}}", "partition": " {{topic}}-{{partition}}"}
     legend = "{{client_id}}" + own.get(row.label, f" {{{{{row.label}}}}}")
     chosen = f'{row.prometheus}{{client_id=~"$client_id"'
@@ -43,7 +43,7 @@ def targets(row: MetricSpec) -> list[dict[str, Any]]:
 
 
 def unit(row: MetricSpec) -> str:
-    """Returns Grafana's unit; for counters, per second."""
+    """Returns Grafana's unit of a metric. Counters are shown as rates, so their unit is per second."""
     if row.prometheus and row.prometheus.endswith("start_time_seconds"):
         return "s"
     if row.kind != "counter":
@@ -52,7 +52,7 @@ def unit(row: MetricSpec) -> str:
 
 
 def title(row: MetricSpec) -> str:
-    """`records-consumed-total` by topic as "Records consumed by topic, a second"."""
+    """Returns the title of a panel; `records-consumed-total` by topic is "Records consumed by topic, a second"."""
     words = row.name.removesuffix("-total").removesuffix("-count").replace("-", " ").capitalize()
     of = "" if row.label == "none" else f" by {row.label}"
     return f"{words}{of}" + (", a second" if row.kind == "counter" else "")

@@ -1,4 +1,4 @@
-"""Checks of the language of comments, docstrings, identifiers and commit subjects: part of `make check`.
+"""Checks the language of comments, docstrings, identifiers and commit subjects, as part of `make check`.
 
 CONTRIBUTING.md has the glossary. Limits only become stricter: lower `tools/prose_limits.json` when counts have fallen.
 
@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = ROOT / "tools" / "prose_limits.json"
-# Generated, or texts of others.
+# Files that are generated.
 GENERATED = {"python/samsarrow/exceptions.py", "python/samsarrow/options.py"}
-# First words of relative clauses and questions, which stand where a noun or a verb would say more.
+# First words of relative clauses and questions. A comment says more if it opens with a noun or a verb.
 OPENERS = re.compile(r"(?:What|Which|Who|Whom|Whose|Where|How|When|Why|That|Those|Whatever|Whether|As far|As long)\b")
 PERSONS = re.compile(r"\b(?:nobody|somebody|anybody|someone|anyone|no one)\b", re.IGNORECASE)
 # Words of the glossary's left column, as parts of identifiers.
@@ -37,7 +37,7 @@ PRIVATE = {
 }  # fmt: skip
 OPENING_SHARE = 0.02
 SUBJECT = 72
-# Commits from before the limit on subjects keep theirs.
+# Time since which the limit on subjects applies; earlier commits keep their subjects.
 SUBJECTS_SINCE = "2026-11-27T08:00:00Z"
 
 
@@ -49,7 +49,7 @@ class Comment(NamedTuple):
 
 
 def rust_comments(source: str) -> Iterator[Comment]:
-    """Yields blocks of line comments of one kind."""
+    """Yields consecutive line comments of one kind (`//`, `///` or `//!`) as one comment."""
     block: list[str] = []
     start, kind = 0, ""
     for number, line in enumerate([*source.split("\n"), ""], 1):
@@ -70,7 +70,7 @@ def java_comments(source: str) -> Iterator[Comment]:
 
 
 def python_comments(source: str) -> Iterator[Comment]:
-    """Yields docstrings and blocks of comment lines."""
+    """Yields docstrings, and consecutive comment lines as one comment."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
             text := ast.get_docstring(node)
@@ -96,7 +96,7 @@ COMMENTS = {".rs": rust_comments, ".java": java_comments, ".py": python_comments
 
 
 def identifiers(source: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Yields the identifiers of a file with their lines; comments and strings have none."""
+    """Yields the identifiers of a file with their lines, except words in comments and strings."""
     if suffix in (".py", ".pyi"):
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type == tokenize.NAME:
@@ -122,7 +122,7 @@ def folder_of(name: str) -> str:
 
 
 def files(root: Path) -> list[str]:
-    """Returns the files that git knows and that are measured."""
+    """Returns the files below `root` that git tracks and this tool checks."""
     listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout
     names = [name for name in listed.splitlines() if Path(name).suffix in COMMENTS and name not in GENERATED]
     return [name for name in names if (root / name).is_file()]
@@ -177,7 +177,7 @@ def subject_faults(subjects: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is wrong; returns 1 if anything is."""
+    """Prints all faults; returns 1 if there are any."""
     parser = argparse.ArgumentParser(description="Checks the language of comments, identifiers and commit subjects.")
     parser.add_argument("--list", action="store_true", help="print each comment and identifier that counts")
     parser.add_argument("--update", action="store_true", help="write the counts of identifiers into the limits")

@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
-# Written by `make bench-python`; missing in a checkout that has not run it.
+# Files that `make bench-python` writes. They are missing in a checkout in which it has not run.
 LATER = {"benchmarks.svg"}
-# Elements that a browser loads automatically, with the attribute that has the address.
+# Elements that a browser loads automatically, with the attribute that contains the address.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 # Relations of `link` that load nothing.
 NAMES = {"canonical", "next", "prev", "alternate", "author"}
@@ -27,7 +27,7 @@ DRAWN = {"path", "circle", "rect", "line", "use"}
 
 
 class Page(HTMLParser):
-    """The parsed parts of one page."""
+    """Parses one page, and collects its links, ids and resources."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

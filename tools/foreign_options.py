@@ -18,8 +18,8 @@ from samsarrow.exceptions import ConfigurationError
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "migrating" / "options.md"
 ROWS = {known: row for row in _core.option_table() for known in (row[0], *row[1])}
-# Effects of defaults that differ, by option. QUIET has those that need no explanation: synonyms, invented names, and
-# retry delays.
+# Effects of defaults that differ, by option. Options in QUIET need no explanation: synonyms, invented names, and retry
+# delays.
 MEANINGS = {
     "allow.auto.create.topics": "subscribing to a topic that is missing does not create it",
     "acks": "a record is delivered once all in-sync replicas have it",
@@ -37,13 +37,13 @@ MEANINGS = {
 QUIET = {"bootstrap.servers", "client.id", "reconnect.backoff.max.ms", "receive.buffer.bytes", "send.buffer.bytes"}
 # Returned by librdkafka for an unknown name (RD_KAFKA_CONF_UNKNOWN).
 UNKNOWN = -2
-# Function arguments that are not options, with their client.
+# Function arguments that are not options, with the client that has them.
 OF = {"oauth.cb": "confluent-kafka", "ssl.cadata": "aiokafka"}
 WORDS = {"-1": "all", "inf": "2147483647", "None": ""}
 
 
 def peers() -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns the defaults by client, kind and name."""
+    """Returns the defaults of other clients by client, kind (consumer or producer) and name."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     from kafka import KafkaConsumer, KafkaProducer
@@ -56,7 +56,7 @@ def peers() -> dict[str, dict[str, dict[str, Any]]]:
         "kafka-python": {"consumer": KafkaConsumer.DEFAULT_CONFIG, "producer": KafkaProducer.DEFAULT_CONFIG},
         "aiokafka": {
             "consumer": arguments(AIOKafkaConsumer),
-            # A sentinel object stands for a default that depends on idempotence.
+            # Replaces a sentinel object, which stands for a default that depends on idempotence.
             "producer": arguments(AIOKafkaProducer) | {"acks": 1},
         },
     }
@@ -74,7 +74,7 @@ def librdkafka() -> set[str]:
         count = ctypes.c_size_t()
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
         result |= {texts[at].decode() for at in range(0, count.value, 2)}
-    # The dump omits options that are not set; setting one shows if it is known.
+    # The dump omits options that are not set; setting an option shows if librdkafka knows it.
     conf, text = ctypes.c_void_p(new()), ctypes.create_string_buffer(512)
     known = [name for name in ROWS if lib.rd_kafka_conf_set(conf, name.encode(), b"x", text, 512) != UNKNOWN]
     return result | set(known)

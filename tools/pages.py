@@ -18,7 +18,7 @@ ERRORS = ROOT / "docs" / "errors.md"
 TABLES = "<!-- Below: by `make generate`, from the exceptions and the table in rust/wire. -->\n"
 MENU = "      # Below: the decisions, by `make generate`.\n"
 
-# Remedies by class; others follow from their flags.
+# Remedies by class of error; the remedies of other errors follow from their flags.
 OWN = {
     "RetriableError": "retry later",
     "AuthorizationError": "grant the permission: [ACLs](security.md)",
@@ -134,7 +134,7 @@ def _flags(error: type[KafkaError]) -> str:
 
 
 def _remedy(error: type[KafkaError]) -> str:
-    """Returns the remedy of an error, by class or by its kind."""
+    """Returns the remedy for an error: that of its class or a base class, otherwise one that follows from its flags."""
     if error.__name__ in PROTOCOL:
         return PROTOCOL[error.__name__]
     if issubclass(error, exceptions.AuthenticationError):

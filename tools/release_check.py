@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Wheels of a release: tags in file names and their platforms. Wheels that were never imported in a test are excluded.
+# Wheels of a release: tags in their file names, and their platforms. Wheels that were never imported in a test are
+# excluded.
 WHEELS = {
     "manylinux_2_17_x86_64": "Linux with glibc on x86-64",
     "manylinux_2_17_aarch64": "Linux with glibc on 64-bit ARM",
@@ -28,7 +29,7 @@ HEADING = re.compile(r"^## (\S+), (\S+)$", re.MULTILINE)
 
 
 class Checkout:
-    """A checkout, and the wheels built from it."""
+    """The checkout to release, and the wheels built from it."""
 
     def __init__(self, root: Path, dist: Path) -> None:
         self.root = root
@@ -66,7 +67,7 @@ def tree(at: Checkout) -> Iterator[str]:
 
 
 def versions(at: Checkout) -> Iterator[str]:
-    """Checks that all files with a version have this one."""
+    """Checks that all files that contain the version of the package have the same version as the workspace."""
     results = {}
     project = tomllib.loads((at.root / "pyproject.toml").read_text())["project"]
     if "version" in project:
@@ -107,7 +108,7 @@ def changelog(at: Checkout) -> Iterator[str]:
 
 
 def surface(at: Checkout) -> Iterator[str]:
-    """Checks that no name or argument of the last release is missing, unless the version number permits it."""
+    """Checks that no name or argument of the last release was removed, unless the version number permits it."""
     last = at.last_tag()
     if last is None:
         print("  no earlier release: there is nothing to compare names and arguments with")

@@ -7,7 +7,7 @@ from harness import RECORDS
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of records, and the divisor of RECORDS that gives their number."""
+    """Records of one kind and codec, which fill a topic. RECORDS divided by `share` gives their number."""
 
     kind: str
     codec: str
@@ -19,7 +19,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """Title shown in the chart."""
+        """Title of the case in the chart."""
         made = {"100B": "100 random bytes a record", "1KB": "1,000 random bytes a record", "json": "JSON"}[self.kind]
         return made if self.codec == "none" else f"{made}, {self.codec}"
 

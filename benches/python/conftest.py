@@ -25,7 +25,9 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def written(kafka: KafkaServer) -> Callable[[Case], str]:
-    """Returns the topic of a case; a peer writes it on first use, so that no client reads only its own records."""
+    """Returns the topic of a case. confluent-kafka writes the topic on first use, so that samsarrow does not read only
+    its own records.
+    """
 
     @functools.cache
     def topic(case: Case) -> str:

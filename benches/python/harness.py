@@ -25,7 +25,7 @@ groups, metrics = sections["groups"], sections["metrics"]
 
 @dataclass(frozen=True)
 class Secured:
-    """A secured listener of the same Kafka."""
+    """Address and options of a secured listener of the same Kafka."""
 
     bootstrap_servers: str
     options: dict[str, str]
@@ -48,7 +48,7 @@ def run_client(
 
 
 def python(module: str, *arguments: object) -> list[str]:
-    """Returns the command line of a bench module; it needs `environment`."""
+    """Returns the command line that runs a bench module, for a process that has the variables of `environment`."""
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
@@ -83,7 +83,7 @@ def create_topic(kafka: KafkaServer, topic: str, partitions: int = 1) -> str:
 
 
 def median(runs: list[Result]) -> Result:
-    """Returns the run of median time."""
+    """Returns the run with the median time."""
     return sorted(runs, key=lambda r: float(r["seconds"]))[len(runs) // 2]
 
 
@@ -99,7 +99,7 @@ def turns(clients: Sequence[str], runs: int) -> Iterable[str]:
 
 
 def each_run(name: str, figures: dict[str, list[float]], unit: str = "us", digits: int = 0) -> str:
-    """Returns a line with the figures of each run, which shows what all runs have in common."""
+    """Returns a line with the figures of each run, so that readers can compare the runs."""
     cells = (f"{what} {', '.join(f'{x:,.{digits}f}' for x in found)} {unit}" for what, found in figures.items())
     return f"{name:<{NAME}}" + "  ".join(f"{cell:<32}" for cell in cells).rstrip()
 

@@ -68,6 +68,6 @@ def text(svg: Element, x: float, y: float, content: str, kind: str = "", anchor:
 
 
 def tick(largest: float) -> float:
-    """Returns a round distance of ticks, for up to five ticks."""
+    """Returns a round distance between ticks, so that there are at most five."""
     power = 10 ** math.floor(math.log10(largest / 5))
     return next(power * times for times in (1, 2, 5, 10) if power * times * 5 >= largest)

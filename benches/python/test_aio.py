@@ -8,7 +8,7 @@ from clients.loops import PASSES
 from harness import RECORDS, create_topic, each_run, run_client, run_module, sections, turns
 from support.kafka import KafkaServer
 
-# An awaited record costs aiokafka 10 us, a row more.
+# Awaiting a record costs aiokafka 10 us, so fewer records are sufficient.
 COUNT = RECORDS // 10
 ROUNDS = 3
 loops = sections["event loops"]
@@ -26,7 +26,7 @@ def run(client: str, verb: str, kafka: KafkaServer, topic: str, count: int) -> A
 
 
 def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str) -> dict[str, Any]:
-    """Runs the clients in turn; returns the median run of each, and adds a line each to the table."""
+    """Runs the clients in turn; returns the median run of each client, and adds a line for it to the table."""
     runs: dict[str, list[Any]] = {client: [] for client in clients}
     for _ in range(ROUNDS):
         for client in clients:
@@ -44,7 +44,7 @@ def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str
 @pytest.mark.parametrize("verb", ["send", "deliveries"])
 def test_awaited_sends(kafka: KafkaServer, verb: str) -> None:
     result = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
-    # Counts do not depend on the machine. The metadata request for the topic happens before.
+    # The counts do not depend on the machine. The metadata request for the topic is not counted.
     assert result["ours"]["wakes"] <= result["ours"]["requests"] + 1
 
 

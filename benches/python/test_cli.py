@@ -37,7 +37,7 @@ PEER = "kcat" if KCAT else "a loop over confluent-kafka"
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_CLI_RECORDS", "300000"))
 ROUNDS = 3
 LIMIT = 60.0
-# The work of kcat, with the library that it uses.
+# A program that does the work of kcat with the library that kcat uses.
 LOOP = """
 import json, sys
 from confluent_kafka import Consumer, TopicPartition
@@ -102,7 +102,7 @@ def seconds(command: Sequence[str], lines: int | None = None) -> float:
 
 
 def check(command: Sequence[str], form: str, member: str, values: pa.BinaryArray) -> None:
-    """Checks that all values are present and in order; for JSON, every hundredth line."""
+    """Checks that the output has all values in order; for JSON, checks every hundredth line."""
     pieces: list[bytes] = []
     output(command, pieces.append)
     text = b"".join(pieces)

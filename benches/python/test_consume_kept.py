@@ -1,5 +1,5 @@
-"""A topic read in two typical ways: retained as a whole by a fresh process, and again by a warm one that drops each
-batch.
+"""A topic read in two typical ways: by a fresh process that keeps all batches, and then by the same process, now warm,
+which drops each batch.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,7 @@ from support.kafka import KafkaServer
 RUNS = 5
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
-# Records per batch, and the divisor of RECORDS.
+# Records per batch, and the divisor of RECORDS that gives their total number.
 SIZES = {1: 10, 10: 3, 100: 1}
 
 
@@ -68,10 +68,11 @@ def test_small_batches(benchmark: Any, kafka: KafkaServer, size: int) -> None:
 
 
 def write(kafka: KafkaServer, topic: str, values: list[bytes], size: int) -> None:
-    """Writes batches of exactly `size` records: linger never ends a batch, and `batch.size` has no space for another
-    record.
+    """Writes batches of exactly `size` records: linger is too long to end a batch, and `batch.size` leaves no space for
+    another record.
     """
-    # After the batch header, a record of 100 bytes takes 109 bytes, and one more for its offset from the 65th on.
+    # A batch has a header, then 109 bytes for each record of 100 bytes; from the 65th record on, its offset takes one
+    # byte more.
     room = 61 + size * 109 + max(size - 64, 0) + 50
     now = int(time.time() * 1000)
     with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=room, linger_ms=5000) as producer:
@@ -86,7 +87,7 @@ def headers(segment: Path) -> Iterator[int]:
     while at < len(log):
         offset, length = struct.unpack_from(">qi", log, at)
         if not length:
-            # Preallocated space at the end of the segment.
+            # The rest of the segment is preallocated space.
             return
         yield offset
         at += 12 + length

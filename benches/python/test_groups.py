@@ -52,7 +52,7 @@ def test_rebalance_on_the_embedded_broker(benchmark: Any) -> None:
 @pytest.fixture(scope="module")
 def wide(kafka: KafkaServer) -> str:
     topic = create_topic(kafka, "wide-group", PARTITIONS)
-    # The broker creates its offsets topic on first use of a group, which is not measured.
+    # Creates the offsets topic before the measurement, because the broker creates it on first use of a group.
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="first") as consumer:
         consumer.commit({TopicPartition(topic, p): 0 for p in range(PARTITIONS)})
     return topic

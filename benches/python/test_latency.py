@@ -17,7 +17,7 @@ CLIENTS = ("ours", "confluent", "aiokafka", "java")
 RUNS = 3
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
-# The first seconds connect, and let Java compile.
+# Seconds not counted, in which clients connect and Java compiles code; and seconds measured.
 WARM_S, SECONDS = 2, 10 if RECORDS >= 1_000_000 else 3
 _numbers = itertools.count()
 
@@ -28,7 +28,7 @@ def found() -> dict[str, dict[str, list[float]]]:
 
 
 def test_latency(benchmark: Any, warm_kafka: KafkaServer, found: dict[str, dict[str, list[float]]]) -> None:
-    # The broker compiles its code for small requests, too.
+    # Runs a client first, so that the broker compiles its code for small requests.
     run(warm_kafka, "confluent")
 
     def once() -> None:

@@ -1,4 +1,4 @@
-"""Cost of metrics: reading and writing with a scrape per second, events and pushes, against none; and of a scrape.
+"""Cost of a scrape, and of reading and writing with a scrape per second, events and pushes, compared with none.
 
 Metrics cannot be switched off: "off" is a client that is not scraped, with `enable.metrics.push=false`. Other benches
 show, from version to version, that counting has no measurable cost.
@@ -22,8 +22,8 @@ from samsarrow import Consumer, Producer, TopicPartition, metrics
 RECORDS = harness.RECORDS
 ROUNDS = 25
 FLOOR = 0.99
-# A machine with neighbours varies by more than 1 %: the floor is missed if the median of the rounds is below it with a
-# certainty of 98 %, which means this many rounds (sign test).
+# On a machine with neighbours, results vary by more than 1 %. Therefore the floor counts as missed only if this many
+# rounds are below it: then the median is below it with a certainty of 98 % (sign test).
 CERTAIN = 18
 PARTITIONS = 10_000
 SCRAPE_S = 0.020
@@ -98,7 +98,7 @@ def test_all_metrics_on_cost_a_hundredth_at_most(servers: str, verb: str) -> Non
     rows = data.table(RECORDS, "100B").slice(0, RECORDS // 4)
     ratios = []
     for number in range(ROUNDS):
-        # The two alternate in running first.
+        # Runs with and without metrics alternate in being first.
         took = {
             everything: consume(servers, everything) if verb == "consume" else produce(servers, everything, rows)
             for everything in ((True, False) if number % 2 else (False, True))

@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 def check(kafka: KafkaServer, topic: str, count: int) -> None:
-    """Reads back with a different client."""
+    """Reads the topic with another client, and compares the checksum of the values."""
     rows, crc = checksum(data.table(count).column("value").chunks)
     assert run_client("confluent", "check", kafka, topic, count) == {"rows": rows, "crc": crc}
 
@@ -44,7 +44,7 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 @pytest.mark.parametrize("client", PEERS)
 def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
-    """Calls per record with Python objects."""
+    """Sends with a call per record, with Python objects."""
     topics: list[str] = []
 
     def fresh() -> None:
@@ -60,7 +60,7 @@ def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 
 def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """Rate of `send` calls in a fresh process, from its first record on."""
+    """Measures the rate of `send` calls in a fresh process, from the first record on."""
     results: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
 
     def once() -> None:
@@ -94,7 +94,7 @@ def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """Latency for an application that awaits each record's result before the next; clients take turns."""
     results: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
     topic = create_topic(warm_kafka, "waited")
-    # The first 200 connect.
+    # The first 200 records, during which the client connects, are not counted.
     count = 200 + 11_200 * RECORDS // 3_000_000
 
     def once() -> None:

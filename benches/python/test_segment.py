@@ -60,7 +60,7 @@ def test_dump(benchmark: Any, kafka: KafkaServer, segment: Path, tool: str) -> N
     benchmark.pedantic(once, rounds=ROUNDS if tool == "dump-log" else 1)
 
 
-# Batches are dropped one by one, as by a reader of a large file.
+# The program drops each batch after it was read, like a reader of a large file.
 READ = """
 import json, sys, time
 from pathlib import Path

@@ -21,16 +21,16 @@ from support.kafka import KafkaServer, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 5
-# Kind of records, and the divisor of RECORDS.
+# Kinds of records, each with the divisor of RECORDS that gives their number.
 KINDS = {"100B": 1, "1KB": 6}
-# Limits of the design (ratios of rates, microseconds of CPU per record).
+# Limits from the design: microseconds of CPU per record, then ratios of rates.
 CPU_US = {"100B": 0.10, "1KB": 0.75}
 OF_RAW, OF_CONFLUENT, SEND_OF_CONFLUENT = 0.75, 6.0, 2.0
 
 
 @pytest.fixture(scope="module")
 def loop() -> str:
-    """Builds the loop over our connection, with the profile of the extension."""
+    """Builds the program that fetches in a loop with our Rust connection, in release mode; returns its path."""
     build = ["cargo", "build", "--quiet", "--release", "--package", "samsarrow-client", "--example", "fetch_loop"]
     done = subprocess.run(
         [*build, "--message-format", "json"], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=True
@@ -79,7 +79,7 @@ def test_consume(tls_kafka: tuple[KafkaServer, Secured], loop: str, kind: str) -
         assert run_client(client, "check", kafka, topic, count, kind, secured=secured) == {"rows": rows, "crc": crc}
     verb = f"consume {kind} over TLS 1.3"
     for turn in range(ROUNDS):
-        # Interleaved, so that noise of the machine affects all of them.
+        # The runs are interleaved, so that noise of the machine affects all clients.
         runs = {
             "raw": raw(loop, secured.bootstrap_servers, topic, count, secured.options),
             "ours": run_client("ours", "consume", kafka, topic, count, kind, secured=secured),

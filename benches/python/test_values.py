@@ -12,7 +12,7 @@ from samsarrow import Producer, SchemaRegistry
 from samsarrow.testing import Registry
 from support.kafka import KafkaServer
 
-# Clients that create an object per record read a part of the topic.
+# Clients that create an object per record are slow, so they read only a part of the topic.
 FEW = RECORDS // 50
 COUNTS = {"bytes": RECORDS, "ours": RECORDS, "two": RECORDS, "confluent": FEW, "parsed": FEW}
 NAMES = {"bytes": "ours, bytes alone", "two": "ours, two fields", "parsed": "confluent, orjson or upb"}

@@ -2,7 +2,7 @@
 
     python benches/scale [--only partitions,topics] [--part 1.0] [--dry]
 
-Every case runs for n and 2n, each client process with its own broker; the bench fails if a time grows by more than
+Every case runs for n and 2n. Each client process has its own broker. The bench fails if a time grows by more than
 `GROWTH` from n to 2n. `--part 0.1` reduces each n to a tenth. A partial run, and `--dry`, print the table without
 writing it.
 """
@@ -59,7 +59,7 @@ def server(case: str, n: int) -> Broker | Cluster:
         topics={"wide": n},
         auto_create_topics=False,
         group_initial_rebalance_delay=3,
-        # Kafka's default is 5; the half second of the embedded broker is for small groups.
+        # Kafka's default is 5 s. The embedded broker's default of half a second is for small groups.
         consumer_group_heartbeat_interval=5,
         group_max_session_timeout=1800,
     )
@@ -71,7 +71,7 @@ def server(case: str, n: int) -> Broker | Cluster:
 
 
 def run(case: str, n: int) -> dict[str, Any]:
-    """Runs one client process; returns its report, and its requests per second while idle."""
+    """Runs one client process; returns its report, and the number of its requests per second while idle."""
     broker = server(case, n)
     command = [sys.executable, str(HERE / "client.py"), case, str(n), broker.bootstrap_servers]
     try:

@@ -1,4 +1,4 @@
-"""One case of the scale bench, in a process of its own: `client.py CASE N SERVERS`.
+"""Runs one case of the scale bench in its own process: `client.py CASE N SERVERS`.
 
 It prints a line of JSON when the case is set up, idles while the parent counts requests, and prints another line.
 """
@@ -46,7 +46,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def partitions(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """A consumer of n partitions of a topic, each with one record."""
+    """Creates a consumer of a topic with n partitions, each of which has one record."""
     consumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest")
     tps = [TopicPartition("wide", p) for p in range(n)]
     rows = 0
@@ -64,7 +64,7 @@ def partitions(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 
 
 def topics(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """A single-member group, subscribed to n topics by a pattern."""
+    """Creates the only member of a group, which subscribes to n topics by a pattern."""
     consumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", group_id="topics")
     consumer.subscribe(pattern="topic-.*")
     results = {"seconds": timed(lambda: until(lambda: len(consumer.assignment()) == n, lambda: consumer.poll(0.1)))}
@@ -73,7 +73,9 @@ def topics(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 
 
 def clients(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """n clients: half of them producers that have sent, half consumers that have read."""
+    """Creates n/2 producers and n/2 consumers. Each producer has sent one record, which one of the consumers has
+    read.
+    """
     made: list[Any] = []
 
     def make() -> None:
@@ -94,7 +96,7 @@ def clients(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 
 
 def members(n: int, servers: str, protocol: str) -> tuple[dict[str, float], Idle]:
-    """n members of one group in a process, polled in turn."""
+    """Creates n members of one group in this process, and polls them in turn."""
     group = [
         Consumer(
             bootstrap_servers=servers,
@@ -141,7 +143,7 @@ CASES: dict[str, Callable[[int, str], tuple[dict[str, float], Idle]]] = {
 
 def main() -> None:
     case, n, servers = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    # Baseline of a process without clients: imports and a first table.
+    # Creates a first table, so that its memory and that of the imports are not counted.
     pa.table({"value": pa.array([b"x"], pa.binary())})
     before = resident()
     found, idle = CASES[case](n, servers)
@@ -151,7 +153,7 @@ def main() -> None:
     while time.monotonic() < end:
         idle()
     print(json.dumps(costs()), flush=True)
-    # Closing thousands of clients one by one is not part of the measurement.
+    # Ends the process without closing thousands of clients one by one.
     os._exit(0)
 
 

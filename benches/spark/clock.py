@@ -14,10 +14,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Taken:
-    """Seconds and CPU time of the runs of one source."""
+    """Measurements of the runs of one source."""
 
     seconds: list[float] = field(default_factory=list)
-    # Of the JVM, of Python's workers, of the broker.
+    # CPU seconds of the JVM, of Python's workers, and of the broker.
     cpu: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
     @property
@@ -43,7 +43,9 @@ class Clock:
         self._rounds, self._jvm, self._broker = rounds, jvm, broker
 
     def by_turns(self, runs: dict[str, Callable[[], object]]) -> dict[str, Taken]:
-        """Runs each once as a warm-up, then all of them interleaved, so that slow phases of the machine affect all."""
+        """Runs each source once as a warm-up, then all sources interleaved, so that slow phases of the machine
+        affect all.
+        """
         for run in runs.values():
             run()
         taken = {name: Taken() for name in runs}

@@ -16,7 +16,7 @@ from support.spark import local_session  # noqa: E402
 def main(source: str, servers: str, records: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         spark = local_session(Path(folder), spark_ui_showConsoleProgress="false")
-        # Runs a query first, to compare the sources rather than the start of a session.
+        # Runs a query first, so that the start of the session is not measured.
         spark.range(1_000).selectExpr("sum(id)").collect()
         start = time.perf_counter()
         options = {"kafka.bootstrap.servers": servers, "subscribe": "bench-plain"}

@@ -1,4 +1,4 @@
-"""Upper limit of Spark's path from Python to rows, independent of the source."""
+"""A Python source without work of its own, which shows the upper limit of Spark's path from Python to rows."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def fill(servers: str, partitions: int, records: int) -> str:
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, partitions, 1)])
     with Producer(bootstrap_servers=servers, compression_type="lz4") as producer:
-        # One partition at a time, so that batches are as full as those of a busy topic.
+        # Fills one partition at a time, so that batches are as full as those of a busy topic.
         for chunk in range(records // CHUNK):
             spread = pa.array([(chunk + 37 * (i // 5_000)) % partitions for i in range(CHUNK)], pa.int32())
             producer.send_batch(topic, values.append_column("to", spread), partition="to").result(300)
@@ -84,7 +84,7 @@ def resident() -> dict[int, int]:
             if entry.name.isdigit() and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
                 status = (entry / "status").read_text()
                 lines = [line for line in status.splitlines() if line.startswith("VmRSS")]
-                # The script that starts an executor has the same arguments.
+                # Counts only the process `java`, because the script that starts an executor has the same arguments.
                 if lines and (entry / "comm").read_text() == "java\n":
                     results[int(entry.name)] = int(lines[0].split()[1]) // 1024
         except OSError:
@@ -118,7 +118,7 @@ class Scale:
             for _ in range(ROUNDS + 1):
                 start = time.perf_counter()
                 frame = self.frame("planned", broker.bootstrap_servers)
-                # Empty partitions have no tasks; planning finds them by their offsets.
+                # Only plans the query: the partitions are empty, so it has no tasks.
                 frame.rdd.getNumPartitions()
                 seconds.append(time.perf_counter() - start)
         took = statistics.median(seconds[1:])

@@ -21,11 +21,11 @@ PREBUILT, VECTORS = "prebuilt", "vectors"
 
 @dataclass(frozen=True)
 class Shape:
-    """One query.
+    """One query that is measured.
 
     Attributes:
         run: runs the query with a reader of a topic: `run(frame, records)`.
-        python: minimum speed of the Python source relative to the connector, unless at Spark's own limit; 0 for none.
+        python: minimum speed of the Python source relative to the connector, unless it is at Spark's limit; 0 for none.
         jvm: minimum speed of the source in the JVM relative to the connector.
         topics: topics that the query reads.
         limits: further sources to compare with.
@@ -128,6 +128,6 @@ SHAPES = {
     "by key": Shape(_by_key, 0, 3, ("keyed",)),
     "noop of 1 KB": Shape(lambda read, records: noop(read()), 0, 4, ("large",)),
     "1 % of offsets": Shape(_filtered, 0, 20),
-    # The connector's tasks stop at ten rows, too; the rest is planning.
+    # No minimum above 1: the connector's tasks stop at ten rows, too, so planning takes most of the time.
     "limit 10": Shape(_limited, 0, 1),
 }

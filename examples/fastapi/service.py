@@ -1,4 +1,4 @@
-"""A web service over a compacted topic: writes go to the topic, reads return the state built from it.
+"""A web service over a compacted topic: writes go to the topic, and reads return the state built from the topic.
 
     BOOTSTRAP_SERVERS=localhost:9092 TOPIC=devices uvicorn service:app
 
@@ -35,7 +35,7 @@ from samsarrow.exceptions import MessageTooLargeError
 SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
 TOPIC = os.environ.get("TOPIC", "devices")
 PATIENCE, PAUSE = 5.0, 1.0
-# A web client does not wait longer than this.
+# Timeouts of the producer, since web clients do not wait longer.
 TIMES = {"request.timeout.ms": 5_000, "delivery.timeout.ms": 10_000, "max.block.ms": 5_000}
 log = logging.getLogger("service")
 

@@ -85,7 +85,7 @@ def files(folder: Path, suffix: str) -> list[Path]:
 def run(servers: str, topic: str, target: str, name: str) -> None:
     folder, form = Path(target), FORMATS[name]
     folder.mkdir(parents=True, exist_ok=True)
-    # A second sink on the same folder would write everything twice.
+    # Waits for another sink on the same folder to end, because both together would write everything twice.
     lock = (folder / ".lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     last = files(folder, form.suffix)[-1:]

@@ -63,7 +63,7 @@ class Tail:
         try:
             return self._read()
         except FileNotFoundError:
-            # Renamed since the previous check: the successor follows.
+            # The file was renamed since the previous check. Its successor appears soon.
             return None
 
     def _read(self) -> tuple[list[bytes], FilePosition] | None:
@@ -75,7 +75,7 @@ class Tail:
             self._quiet_since = time.monotonic()
         file, position = self._file, self.position
         assert position is not None
-        # Checked before reading: lines written before the rotation are read now.
+        # Rotation is checked before reading, so that lines written before the rotation are read now.
         rotated = self._rotated(file)
         about = os.fstat(file)
         data, size = b"", CHUNK
@@ -100,7 +100,7 @@ class Tail:
         return None
 
     def _open(self) -> tuple[int, FilePosition]:
-        """Opens the file of the position; if it is gone, its copy, or the first file modified since."""
+        """Opens the file of the position; if that file is gone, its copy, or the first file modified later."""
         position = self.position
         if position is None:
             file = os.open(self.path, os.O_RDONLY)
@@ -123,12 +123,12 @@ class Tail:
             return False
 
     def _files(self) -> list[Path]:
-        """Returns the files, oldest first."""
+        """Returns the current file and its rotated predecessors, oldest first."""
         older = [p for p in self.path.parent.glob(f"{self.path.name}?*") if p.suffix not in COMPRESSED]
         return [*sorted(older, key=lambda p: p.stat().st_mtime_ns), self.path]
 
     def _after(self, inode: int, changed: int) -> int:
-        """Opens the first file modified after the given one."""
+        """Opens the first file that was modified after `changed`."""
         for path in self._files():
             about = path.stat()
             if about.st_ino != inode and (about.st_mtime_ns > changed or path == self.path):
@@ -163,7 +163,8 @@ def run(servers: str, path: str, topic: str) -> None:
     with Admin(bootstrap_servers=servers) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(POSITIONS, 1, -1, {"cleanup.policy": "compact"})])
     with Producer(bootstrap_servers=servers, transactional_id=f"tail {name}", compression_type="lz4") as producer:
-        # Must precede the read of the position: it aborts the transaction that this process left open when it died.
+        # Must precede the read of the position, because it aborts the transaction that this process left open when it
+        # died.
         producer.init_transactions()
         tail = Tail(file, last_position(servers, name))
         while True:

@@ -67,7 +67,7 @@ def append(
     for pause in (0.1, 0.4, 1.6, None):
         if next_to_read(table, topic) != begin:
             raise RuntimeError(f"another program writes {topic} to {'.'.join(table.name())}: it is further")
-        # For this commit only: pyiceberg's own retries would append the rows after those of another sink.
+        # Applies to this commit only: pyiceberg's own retries would append the rows after those of another sink.
         table.metadata.properties["commit.retry.num-retries"] = "0"
         try:
             with table.transaction() as transaction:

@@ -104,7 +104,7 @@ def work(consumer: Consumer, producer: Producer, rates: Path, targets: tuple[str
                 producer.send(done, result, record.key)
             offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-    # The rest of the batch is read again.
+    # Seeks to the rest of the batch, which the next poll returns again.
     left: dict[TopicPartition, int] = {}
     for record in records:
         tp = TopicPartition(record.topic, record.partition)
@@ -129,14 +129,15 @@ def run(servers: str, source: str, done: str, dead: str, rates: str, name: str) 
             max_poll_records=500,
         ) as consumer,
     ):
-        # Must precede the read of the offsets: it aborts the transaction that this worker left open when it died.
+        # Must precede the read of the offsets, because it aborts the transaction that this worker left open when it
+        # died.
         producer.init_transactions()
         consumer.subscribe([source])
         while True:
             try:
                 work(consumer, producer, Path(rates), (done, dead))
             except KafkaError as error:
-                # Fenced or not authorized: another worker has the name, or a retry cannot help.
+                # If the transaction cannot be aborted, another worker has the same name, or a retry cannot help.
                 if not error.abortable:
                     raise
                 print("aborted, so these records come again:", error, file=sys.stderr)  # noqa: T201

@@ -1,4 +1,6 @@
-"""Offsets of a streaming query in a consumer group: committed after micro-batches, and used as the start."""
+"""A streaming query commits its offsets to a consumer group after micro-batches. A new query starts at these
+offsets.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

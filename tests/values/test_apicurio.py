@@ -47,7 +47,7 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 
 def demand(apicurio: Apicurio, subject: str, level: str) -> None:
-    """Sets the compatibility level of a subject; Apicurio's default is none."""
+    """Sets the compatibility level of a subject; by default, Apicurio checks no compatibility."""
     body = json.dumps({"compatibility": level}).encode()
     headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     request = urllib.request.Request(f"{apicurio.url}/config/{subject}", body, headers, method="PUT")

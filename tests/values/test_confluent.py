@@ -98,7 +98,7 @@ class Writer:
         self._field = serialization.MessageField.KEY if key else serialization.MessageField.VALUE
 
     def __call__(self, value: Any) -> tuple[bytes, dict[str, bytes]]:
-        """Returns the bytes and the headers."""
+        """Returns the serialized bytes and the headers that the serializer has added."""
         context = serialization.SerializationContext("orders", self._field, {})
         return self._serializer(value, context), context.headers
 
@@ -131,7 +131,7 @@ def test_top_level_unions_and_primitives(registry: Registry, client: SchemaRegis
     cases: list[tuple[Any, list[Any], list[Any]]] = [
         ({"type": "string"}, ["ü", ""], ["ü", ""]),
         ({"type": "long"}, [2**40], [2**40]),
-        # confluent-kafka writes these without a length.
+        # confluent-kafka writes values of type bytes without a length.
         ({"type": "bytes"}, [b"abc", b""], [b"abc", b""]),
         ({"type": "array", "items": "int"}, [[1, 2], []], [[1, 2], []]),
         (["null", FIRST], [{"id": 1}], [{"id": 1}]),
@@ -176,7 +176,7 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
     form = Avro(client)
     got = decode_values(values, form, topic="orders", headers=headers, key=key)
     assert got.to_pylist() == [{"id": 1}, {"id": 2}, {"id": 3}]
-    # Without a registry, and with the header of the other part.
+    # Decodes without a registry; then with `key` for the other part of the record, for which there is no header.
     alone = Avro(FIRST, writers={UUID(bytes=guid): FIRST, 1: FIRST})
     assert decode_values(values, alone, headers=headers, key=key).equals(got)
     with pytest.raises(BadValueError, match="neither a header nor byte 0"):
@@ -194,7 +194,9 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
 def test_headers_of_other_registries(
     registry: Registry, client: SchemaRegistry, header: dict[str, bytes], why: str
 ) -> None:
-    """With such headers, values are not searched for framing: their first bytes look like ids that do not exist."""
+    """Values with such headers are not searched for framing: otherwise their first bytes would be read as ids, most of
+    which do not exist.
+    """
     first = registry.register("orders-value", FIRST)
     values = pa.array([b"\0" + number.to_bytes(4) + b"\x02" for number in (first, *range(900, 999))])
     before = registry.requests()
@@ -203,7 +205,7 @@ def test_headers_of_other_registries(
             decode_values(values, Avro(client, schema=FIRST, framing=framing), headers=column([header] * len(values)))
         assert 'framing "none"' in str(raised.value)
     assert registry.requests() == before
-    # An explicit framing applies, and so does the header of a registry.
+    # Despite such a header, an explicit framing applies, and so does a header with a schema id of the registry.
     named = column([{**header, "__value_schema_id": b"\0" + first.to_bytes(4)}])
     assert decode_values(pa.array([b"\x04"]), Avro(client), topic="orders", headers=named).to_pylist() == [{"id": 2}]
     got = decode_values(values[:1], Avro(client, schema=FIRST, framing="confluent"), headers=column([header]))

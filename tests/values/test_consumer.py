@@ -85,7 +85,7 @@ def consumer(broker: Broker, *partitions: TopicPartition, **options: Any) -> Con
 
 
 def taken(consumer: Consumer, rows: int) -> pa.Table:
-    """Polls until it has this number of rows."""
+    """Polls until the consumer has returned this number of rows."""
     batches: list[pa.RecordBatch] = []
     while sum(batch.num_rows for batch in batches) < rows:
         batch = consumer.poll(5.0)
@@ -255,7 +255,7 @@ def test_expanded_values_are_returned_in_parts(
     monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", 1 << 20)
     writer = {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
     reader = {"type": "array", "items": {"type": "record", "name": "R", "fields": [NUMBER]}}
-    # Items of zero bytes, each with the default value.
+    # Each item of the array takes no bytes in the value, but gets the default value of the reader's field.
     large, bad = b"\0\0\0\0\7" + varint(30_000) + b"\0", b"\0\0\0\0\7" + varint(3)
     send(*[large] * 8, bad, *[large] * 2)
     formats: dict[str, Any] = {"value_format": Avro(reader, writers={7: writer})}
@@ -284,7 +284,7 @@ def test_expanded_values_are_returned_in_parts(
             assert taken(found, 10)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
         with consumer(broker, TopicPartition("dead", 0), value_format=None) as found:
             assert [record.value for record in found.records(5.0)] == [bad]
-    # `decode_values` has no limit of its own.
+    # `decode_values` does not limit the size of a decoded batch.
     assert len(decode_values(pa.array([large] * 9), formats["value_format"])) == 9
 
 
@@ -408,7 +408,7 @@ def test_short_polls_raise_bad_values(broker: Broker, send: Callable[..., None])
     send(*(order(n) for n in range(5)), BAD, *(order(n) for n in range(6, 10)))
     with consumer(broker, TopicPartition("orders", 0)) as reader:
         rows = 0
-        # The first fetch may take longer than a poll.
+        # Repeats the poll, because the first fetch may take longer than a poll.
         while not rows:
             rows = reader.poll(0.3).num_rows
         while rows < 5:
@@ -437,7 +437,7 @@ def test_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Callabl
             while not reader.position(tp):
                 assert reader.poll(0).num_rows == 0
             assert reader.position(tp) < 10
-            # Rows written as dead letters are complete, and are committed within the poll.
+            # Rows sent as dead letters are processed, so the poll commits them although it returns no rows.
             assert reader.poll(2.0).num_rows == 0
             until(lambda: reader.committed([tp])[tp])
             while reader.position(tp) < 50:

@@ -25,7 +25,8 @@ KILLS = int(os.environ.get("SAMSARROW_KILLS", "5"))
 SEED = int(os.environ.get("SAMSARROW_KILLS_SEED", "10"))
 pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
 PARTITIONS = 3
-# Records per life of the application, and the length of a run of bad ones among them, which exceeds a batch.
+# Records sent during each run of the application, and the length of a sequence of bad records in them, which exceeds a
+# batch.
 RECORDS, RUN = 600, 130
 
 PROGRAM = """
@@ -77,7 +78,7 @@ with (
 
 
 class Position(NamedTuple):
-    """Partition and offset of a record."""
+    """The position of a record: its partition and offset."""
 
     partition: int
     offset: int
@@ -98,7 +99,7 @@ def value(number: int, chance: random.Random, *, good: bool) -> bytes:
 
 
 class Orders:
-    """Sends records, and has the numbers of good and of bad ones."""
+    """Sends records, and keeps the numbers of good and of bad records."""
 
     def __init__(self, servers: str, topic: str, chance: random.Random) -> None:
         self._servers, self._topic, self._chance = servers, topic, chance
@@ -106,7 +107,7 @@ class Orders:
         self.bad: set[int] = set()
 
     def send(self) -> None:
-        """Sends the records of one life; the last of each partition are good."""
+        """Sends the records for one run of the application; the last records of each partition are good."""
         first = len(self.good) + len(self.bad)
         run = range(self._chance.randrange(RECORDS - RUN - PARTITIONS), RECORDS)[:RUN]
         with Producer(bootstrap_servers=self._servers) as producer:
@@ -116,7 +117,7 @@ class Orders:
                 good = last or (at not in run and self._chance.random() > 0.1)
                 (self.good if good else self.bad).add(number)
                 made = value(number, self._chance, good=good)
-                # The run goes to one partition, so that some batches have only bad records.
+                # All bad records of the sequence go to one partition, so that some batches have only bad records.
                 partition = 0 if at in run else number % PARTITIONS
                 producer.send(self._topic, made, key=b"%d" % number, partition=partition)
 
@@ -135,12 +136,12 @@ class Worker:
             return rows
 
     def positions(self) -> dict[int, Position]:
-        """Returns the position of each record."""
+        """Returns the position of each record in the topic, by its number."""
         rows = self._table(self._topic, PARTITIONS)
         return {int(row["key"]): Position(row["partition"], row["offset"]) for row in rows}
 
     def results(self, what: str = '"partition", "offset", id') -> list[tuple[int, ...]]:
-        """Returns the rows of the table."""
+        """Returns the rows of the application's table of results."""
         with closing(sqlite3.connect(self._path, timeout=20)) as database:
             try:
                 return database.execute(f"SELECT {what} FROM results").fetchall()
@@ -148,7 +149,7 @@ class Worker:
                 return []
 
     def done(self) -> int:
-        """Returns the number of rows."""
+        """Returns the number of rows in the table of results."""
         return sum(count for (count,) in self.results("count(*)"))
 
     def stored(self) -> dict[int, int]:

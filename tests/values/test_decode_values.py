@@ -62,7 +62,7 @@ def test_bad_value_error_has_row_and_reason() -> None:
     assert (error.row, error.schema_id, error.field, error.reason) == (3, 7, "user", "the text is not UTF-8")
     assert pickle.loads(pickle.dumps(error)).field == "user"
     assert decode_values(values, avro, on_decode_error="null").to_pylist() == [ROWS[0], ROWS[2], ROWS[0], None]
-    # A failed call leaves no state behind.
+    # A failed call does not affect the next one.
     assert decode_values(values[:1], avro).to_pylist() == ROWS[:1]
 
 

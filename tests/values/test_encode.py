@@ -65,7 +65,7 @@ def test_fastavro_reads_encoded_values(block: int) -> None:
         theirs = [generate.encoded(parsed, make.value(schema)) for _ in range(ROWS)]
         want = [generate.expected(generate.by_fastavro(value, parsed), schema) for value in theirs]
         avro = Avro(schema, framing="none")
-        # Columns as pyarrow builds them from Python values.
+        # Encodes columns that pyarrow builds from Python values.
         column = pa.array(want, decode_values(pa.array([], pa.binary()), avro).type)
         ours = encode_values(column, avro)
         got = [generate.expected(generate.by_fastavro(value.as_py(), parsed), schema) for value in ours]
@@ -294,7 +294,7 @@ def test_use_latest_resolves_references(registry: SchemaRegistry) -> None:
 def test_subject_name_strategies(registry: SchemaRegistry, more: dict[str, Any], subject: str) -> None:
     encode_values(TABLE, Avro(registry, schema=ORDER, **more), topic="orders")
     assert registry.subjects() == [subject]
-    # The name is sufficient to find it.
+    # The schema's name is sufficient to find its subject.
     latest = Avro(registry, name="shop.Order", use_latest=True, **more)
     assert encode_values(TABLE, latest, topic="orders")[0].as_py()[5:] == WANT[0]
 

@@ -1,5 +1,5 @@
-"""Each kind of schema change, with one writer, two alternating writers, and a bad row between; fastavro is the
-oracle.
+"""Each kind of schema change: with one writer, with two alternating writers, and with a bad row between good rows.
+Expected rows are those of fastavro.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ CHANGES = pytest.importorskip("support.changes").CHANGES
 
 
 def expected(value: Any) -> Any:
-    """Converts fastavro's value to pyarrow's form; only `union_widened` has a union of several members."""
+    """Converts fastavro's value to pyarrow's form. Only the schema change `union_widened` has a union of several
+    members.
+    """
     if isinstance(value, dict):
         return {key: expected(of) for key, of in value.items()}
     return [expected(of) for of in value] if isinstance(value, list) else value

@@ -24,7 +24,7 @@ CHANGES = pytest.importorskip("support.changes").CHANGES
 
 SCHEMAS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "60"))
 ROWS = 6
-# Each is registered with Apicurio.
+# Number of schemas that are registered with Apicurio.
 FILES = SCHEMAS // 3
 JSON_FRAMES = [("apicurio8", "false", "false"), ("confluent", "true", "false"), ("none", "false", "true")]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -36,14 +36,14 @@ def encoded(schema: Any, values: list[Any]) -> list[bytes]:
 
 
 def rows(values: list[bytes], form: Avro, schema: Any, **more: Any) -> list[Any]:
-    """Returns our rows in the form of the Java program; None is a bad value."""
+    """Returns decoded rows in the form in which the Java program returns them, with None for a bad value."""
     got = decode_values(pa.array(values, pa.binary()), form, on_decode_error="null", **more)
     got.validate(full=True)
     return [None if row is None else shown(row, schema) for row in got.to_pylist()]
 
 
 def read(java: JavaSerdes, values: list[bytes], writer: Any, reader: Any) -> list[Any]:
-    """Returns the values that Java reads; None if it cannot."""
+    """Returns the values in the form in which Java reads them, with None for values that it cannot read."""
     answer = java.read(values, writer, reader)
     assert isinstance(answer, list), (answer, writer, reader)
     return [item.get("ok") for item in answer]
@@ -90,7 +90,7 @@ def test_each_schema_change_matches_java(serdes: JavaSerdes) -> None:
 
 
 def test_apicurio_ids_of_four_and_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Ids must be those of contents, since Confluent's API knows no others."""
+    """Only ids of contents are readable, because Confluent's API does not know other ids."""
     make = generate.Generator(7)
     with SchemaRegistry(apicurio.url) as registry:
         for number, (framing, size, legacy) in enumerate((("confluent", 5, "true"), ("apicurio8", 9, "false"))):
@@ -108,7 +108,7 @@ def test_apicurio_ids_of_four_and_eight_bytes(serdes: JavaSerdes, apicurio: Apic
 
 
 def test_apicurio_ids_in_headers(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Content ids, which are readable, and global ones, which Confluent's API does not know."""
+    """Ids of contents are readable. Global ids are not, because Confluent's API does not know them."""
     make = generate.Generator(8)
     schema = make.record(2)
     values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
@@ -132,7 +132,7 @@ def test_apicurio_ids_in_headers(serdes: JavaSerdes, apicurio: Apicurio) -> None
 
 
 def test_apicurio_json(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """With ids of eight bytes, of four, and in a header; its deserializer reads our values."""
+    """Decodes ids of eight bytes, of four bytes, and in a header. Apicurio's deserializer reads our values."""
     schema = pa.struct([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
     tags = {"type": "array", "items": {"type": "string"}}
     properties = {"id": {"type": "integer"}, "name": {"type": "string"}, "tags": tags}
@@ -204,7 +204,7 @@ def whole(value: Any, schema: dict[str, Any]) -> Any:
 
 
 def test_apicurio_random_json_round_trip(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Its serializer validates each text against the schema."""
+    """Apicurio's serializer validates each text against the schema."""
     config = {"use_id": "contentId", "as_confluent": "false", "headers__enabled": "false", "find_latest": "true"}
     with SchemaRegistry(apicurio.url) as registry:
         for seed in range(FILES):
@@ -224,9 +224,9 @@ def test_apicurio_random_json_round_trip(serdes: JavaSerdes, apicurio: Apicurio)
 
 
 def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """The schema is built from descriptors: the text that Apicurio 2.6.13 derives from them lacks maps and `optional`.
+    """Builds our schema from descriptors; the text that Apicurio 2.6.13 derives from them lacks maps and `optional`.
 
-    Therefore its reading of our values is compared with its reading of its own.
+    For the same reason, what Apicurio reads from our values is compared with what it reads from its own values.
     """
     config = {"use_id": "contentId", "headers__enabled": "false"}
     count = 0
@@ -239,7 +239,7 @@ def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicu
         got = decode_values(pa.array([value for value, _ in sent], pa.binary()), form, topic=topic)
         assert [protos.actual(row, make.descriptor) for row in got.to_pylist()] == expected, seed
         ours = encode_values(got, Protobuf(make.file_set(), message="p.M0", framing="none")).to_pylist()
-        # The magic byte, the id, and the message's name with its length.
+        # A frame has the magic byte, the id, and the message's name after its length.
         frames = [value[: 10 + value[9]] for value, _ in sent]
         ours = [frame + value for frame, value in zip(frames, ours, strict=True)]
         again = serdes.deserialize(apicurio, topic, "protobuf", ours, **config)
@@ -249,7 +249,7 @@ def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicu
 
 
 def test_apicurio_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Names of even and odd length, of messages that are not the first in the file."""
+    """Messages that are not the first in the file, with names of even and odd length."""
     file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="p", syntax="proto3")
     for name in ("First", "Order", "Refund"):
         message = file.message_type.add(name=name)
@@ -275,7 +275,7 @@ def test_apicurio_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
             other = Protobuf(registry, message="First" if message == "Order" else "Order", framing="apicurio8")
             with pytest.raises(BadValueError, match=f"it is a p.{message}, and p"):
                 decode_values(values, other, topic=topic)
-            # With ids of four bytes it also writes the name, in place of the indexes of Confluent's framing.
+            # With ids of four bytes, Apicurio also writes the name. Confluent's framing has message indexes there.
             legacy, _ = serdes.protobuf(
                 apicurio, topic, file.SerializeToString(), message, messages, as_confluent="true", **config
             )

@@ -30,7 +30,7 @@ WANT = [{"id": 1, "user": {"city": "Rome"}}, None, {"id": 2, "user": None}]
 
 
 def want(text: str, kind: pa.DataType) -> tuple[Any, bool]:
-    """Returns the oracle's value, and whether the oracle is certain."""
+    """Returns the value expected by the oracle, and true if the oracle is certain."""
     try:
         return jsons.expected(jsons.loaded(text), kind), True
     except jsons.BadError:
@@ -84,7 +84,7 @@ def test_selected_fields_equal_full_decoding(block: int) -> None:
 
 
 def merged(kinds: list[Any]) -> pa.DataType | None:
-    """Returns the common type of Python values; None is any."""
+    """Returns the common Arrow type of Python values; None if they have no common type."""
     kinds = [kind for kind in kinds if kind is not None]
     if not kinds or len({type(kind) for kind in kinds} - {int, Decimal}) + (isinstance_any(kinds, (int, Decimal))) > 1:
         return None

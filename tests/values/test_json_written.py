@@ -121,7 +121,7 @@ def test_schema_is_registered_once_and_framed(registry: SchemaRegistry, server: 
     assert values[0].equals(values[1])
     assert registry.versions("orders-value") == [1]
     assert decode_values(values[0], Json(registry), topic="orders").to_pylist() == ROWS.to_pylist()
-    # The subject's latest version, and a lookup instead of a registration.
+    # Uses the subject's latest version, and then looks the schema up instead of registering it.
     for other in (Json(registry), Json(registry, schema=ORDER, auto_register=False)):
         assert encode_values(ROWS, other, topic="orders").equals(values[0])
     with pytest.raises(SchemaNotFoundError):
@@ -230,11 +230,11 @@ def test_nan_and_infinity_are_errors(number: float) -> None:
         (pa.array([1.0, None, number]).dictionary_encode(), "x"),
         (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 4], pa.int16()), pa.array([1.0, None, number])), "x"),
     ):
-        # A schema that permits any type, so that readers never find the value bad.
+        # The schema permits any type, so that it does not cause errors itself.
         form = Json({"type": "object", "properties": {"x": {}}})
         with pytest.raises(BadValueError, match=rf"^orders, row 2, field {path}: JSON has no {name}"):
             encode_values(pa.table({"x": column}), form, topic="orders")
-    # Values below a null are ignored.
+    # Values within a null struct are ignored.
     children = [pa.array([1.0, number])]
     struct = pa.StructArray.from_arrays(children, ["y"], mask=pa.array([False, True]))
     got = encode_values(pa.table({"x": struct}), Json(pa.schema([("x", struct.type)])))

@@ -45,7 +45,7 @@ def test_schema_resolution_matches_fastavro(block: int) -> None:
         make = generate.Generator(seed + 1_000_000)
         schema = make.record(3)
         other = make.evolved(schema)
-        # fastavro mistakes a name of the writer's schema for one that the reader's uses elsewhere.
+        # fastavro mistakes a name in the writer's schema for a name that the reader's schema uses for another type.
         writer, reader = (fastavro.parse_schema(copy.deepcopy(item)) for item in (schema, other))
         values = [generate.encoded(writer, make.value(schema)) for _ in range(ROWS)]
         framed = [b"\0\0\0\0\x05" + value for value in values]

@@ -150,7 +150,7 @@ def test_on_apache_kafka(kafka: KafkaServer, new_topic: Callable[..., str], regi
 
 
 def test_send_of_single_records(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
-    """As documented: values of single records are encoded as a column of one."""
+    """Encodes the value of a single record as a column of one row, as the documentation recommends."""
     from samsarrow import encode_values
 
     [value] = encode_values(pa.array([{"id": 5}]), Avro(registry), topic="orders")

@@ -81,7 +81,7 @@ def test_selected_fields_equal_full_decoding() -> None:
         some = Protobuf(make.text(), message="p.M0", framing="none", fields=[name])
         got = decode_values(values, some, on_decode_error="null")
         for one, whole in zip(got.to_pylist(), everything.to_pylist(), strict=True):
-            # The field that makes a row bad may be one that is not selected.
+            # A row may also be bad because of a field that is not selected.
             assert whole is None or repr(one) == repr({name: whole[name]}), (seed, name)
 
 
@@ -128,7 +128,7 @@ def test_schema_from_registry() -> None:
         ]
         with pytest.raises(BadValueError, match="a schema of type AVRO, not PROTOBUF"):
             decode_values(column(values[3:]), orders, topic="orders")
-        # One of the three was part of the subject's response.
+        # Only two of the three schemas are requested by id, because the response for the subject contained the third.
         assert server.requests("GET /schemas/ids") == 2
         with pytest.raises(ConfigurationError, match="is of type AVRO, not PROTOBUF"):
             decode_values(column(values), orders, topic="others")
@@ -284,7 +284,7 @@ def test_descriptor_proto_is_built_in() -> None:
     assert got["api"]["methods"][0]["response_streaming"] is True
     for module in (descriptor_pb2, type_pb2, api_pb2):
         for name, message in module.DESCRIPTOR.message_types_by_name.items():
-            # Options have extensions, which are not fields of the schema.
+            # Messages for options also have extensions, which are not fields of the schema.
             item = Protobuf(file, message=f"google.protobuf.{name}", framing="none", recursion=1)
             fields = decode_values(column([]), item).type.fields
             assert [field.name for field in fields] == [field.name for field in message.fields], name

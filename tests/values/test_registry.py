@@ -194,7 +194,7 @@ def test_falls_back_to_next_url(registry: Registry) -> None:
             assert client.schema(id=number).schema == '"long"'
             assert time.monotonic() - started < 2
             other.up()
-            # The client stays with the URL that responded.
+            # The client continues with the URL that responded last.
             client.subjects()
             assert (other.requests(), registry.requests()) == (0, 2)
             registry.fail(503, times=None)
@@ -328,7 +328,7 @@ def test_references_are_resolved(registry: Registry, client: SchemaRegistry) -> 
     assert [json.loads(text)["name"] for text in result.needed] == ["app.User", "app.Login"]
     assert result.references == (SchemaReference("app.Login", "login-value", 1), *refers)
     assert client.schema(subject="login-value").needed == client.schema(id=number).needed
-    # A version is requested once.
+    # The client requests a version only once.
     assert registry.requests("GET /subjects/user/versions/1") == 1
     values = pa.array([framed(third, b"\x02\x06ann\x00")])
     assert decode_values(values, Avro(client, subject="all")).to_pylist() == [[{"user": {"name": "ann"}}]]
@@ -389,7 +389,7 @@ def test_ids_of_another_context_are_separate(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **QUICK) as client:
         assert client.schema(subject=":.other:s").schema == '"string"'
         assert client.schema(id=7).schema == '"long"'
-        # The referenced subjects are not requested again either.
+        # The client does not request the referenced subjects again either.
         assert client.schema(subject=":.other:r").needed == ('{"type": "fixed", "name": "U", "size": 2}',)
     with SchemaRegistry(registry.url, context=".other", **QUICK) as client:
         assert client.schema(subject=":.other:s").schema == client.schema(id=7).schema == '"string"'
@@ -467,7 +467,7 @@ def test_values_are_decoded_with_registered_schemas(registry: Registry, client: 
     before = registry.requests()
     assert decode_values(pa.chunked_array([values, values]), orders, topic="orders").to_pylist() == expected * 2
     assert registry.requests() == before == 2
-    # An explicit reader schema, and a selection of fields.
+    # Decodes with an explicit reader schema, and with a selection of fields.
     mine = Avro(FIRST, registry=client)
     assert decode_values(values, mine, on_decode_error="null").to_pylist()[0] == {"id": 1}
     some = Avro(client, subject="orders-value", fields=["id"])

@@ -43,7 +43,7 @@ def main() -> int:
             print(f"{wheel.name}: {size}, NOT as it should be: {error}", flush=True)
             continue
         if wheel.stat().st_size > audit.LARGEST:
-            # Reported last: a wheel that is too large may still work.
+            # Only counts a wheel that is too large, because the wheel may still work.
             bad += 1
             size += f", NOT at most {audit.LARGEST // 1_000_000}"
         print(f"{wheel.name}: {size}, {platform}; {tested} ({time.monotonic() - started:.0f} s)", flush=True)

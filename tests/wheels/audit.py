@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 8_000_000
-# The oldest C library that a wheel may require, in the form of file names.
+# Platforms of wheels: the oldest C library that a wheel may require, and the machine, as in file names.
 PLATFORMS = re.compile(r"(manylinux_2_17|musllinux_1_2)_(x86_64|aarch64)")
 
 
@@ -30,7 +30,7 @@ def check(wheel: Path, tools: Path) -> str:
     platform = PLATFORMS.search(wheel.name)
     if platform is None:
         raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
-    # Libraries of this machine do not belong to the platform, and are not searched.
+    # Sets a search path, because libraries of this machine do not belong to the platform.
     said = _said(tools / "auditwheel", "show", "--json", "--ldpaths", wheel.parent, wheel)
     result = json.loads(said)
     # musl's loader provides `libc.so` on every system; auditwheel knows only Alpine's file name.
@@ -81,7 +81,7 @@ def _locked() -> frozenset[tuple[str, str]]:
 
 @functools.cache
 def _linux() -> frozenset[tuple[str, str]]:
-    """Returns the crates linked on Linux."""
+    """Returns name and version of the crates that are linked on Linux."""
     chosen = ["-p", "samsarrow-py", "--edges", "normal,no-proc-macro", "--target", "x86_64-unknown-linux-gnu"]
     command = ["cargo", "tree", "--locked", *chosen, "--prefix", "none", "--format", "{p}"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()

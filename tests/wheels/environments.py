@@ -23,7 +23,7 @@ from wheels.audit import ROOT, WheelError
 SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
 # From Debian's unstable suite; pyarrow has wheels for it.
 NEWEST = "3.15"
-# The code, and its output.
+# The first example of the README, and its output.
 FIRST_SCREEN = re.compile(r"## First batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
@@ -44,7 +44,7 @@ def results(wheel: Path, platform: str) -> Iterator[str]:
 
 
 def in_virtual_environment(artifact: Path) -> str:
-    """Installs into a virtual environment of this Python; a source distribution is built first."""
+    """Tests a wheel, or a source distribution, which pip builds first, in a virtual environment of this Python."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = str(Path(folder) / "bin" / "python")
@@ -53,7 +53,7 @@ def in_virtual_environment(artifact: Path) -> str:
 
 
 def on_newest_python(wheel: Path) -> str:
-    """Installs into a folder of packages for Debian's newest Python."""
+    """Installs a wheel into a folder, and tests it with Debian's newest Python."""
     python = str(pythons.unpacked(NEWEST))
     packages = pythons.CACHE / f"wheel-{NEWEST}"
     shutil.rmtree(packages, ignore_errors=True)
@@ -64,7 +64,7 @@ def on_newest_python(wheel: Path) -> str:
 
 
 def emulated(wheel: Path) -> str:
-    """Runs Debian's Python for 64-bit ARM under qemu."""
+    """Tests a wheel with Debian's Python for 64-bit ARM under qemu."""
     qemu, python = prepare.qemu(), prepare.python_root()
     packages = prepare.packages(wheel, python.version)
     variables = [f"PYTHONHOME={python.root / 'usr'}", f"PYTHONPATH={packages}", "PYTHONDONTWRITEBYTECODE=1"]

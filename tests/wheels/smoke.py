@@ -1,6 +1,6 @@
 """Smoke test of an installed wheel with only its dependencies. Prints the number of checks.
 
-It is small, since it runs under emulation, too; `make test` is the complete test.
+The test is small, because it also runs under emulation; `make test` is the complete test.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ done: list[str] = []
 
 
 def check(name: str, holds: object) -> None:
-    """Counts a check, or exits if it fails."""
+    """Counts a check that succeeded; exits if it failed."""
     if not holds:
         sys.exit(f"smoke: {name} does not hold on Python {platform.python_version()}, {platform.machine()}")
     done.append(name)
@@ -61,7 +61,7 @@ def package() -> None:
 
 
 def codecs(rows: pa.RecordBatch) -> None:
-    """Decodes each codec in both layouts, and damaged bytes."""
+    """Encodes and decodes each codec in both layouts, and decodes damaged bytes."""
     for codec in CODECS:
         data = encode_batches(rows, compression=codec)
         for layout in ("binary", "view"):
@@ -148,7 +148,7 @@ def clients(rows: pa.RecordBatch) -> None:
 
 
 async def loop(servers: str) -> None:
-    """Tests the same on an event loop."""
+    """Tests a producer and a consumer on an event loop."""
     async with AsyncProducer(bootstrap_servers=servers) as producer:
         check("awaited", (await producer.send_and_wait("t", b"v")).offset >= 0)
     async with AsyncConsumer(bootstrap_servers=servers, group_id="loop", auto_offset_reset="earliest") as consumer:
@@ -165,7 +165,7 @@ def main() -> None:
     codecs(rows)
     typed()
     clients(rows)
-    # Log lines of the Rust client are written by another thread.
+    # Waits, because another thread writes the log lines of the Rust client.
     left = {thread.name for thread in threading.enumerate()} - {"MainThread", "samsarrow-log"}
     check(f"no thread is left: {left}", not left)
     print(len(done))

@@ -10,7 +10,7 @@ from . import data
 from .checksum import checksum
 from .watch import Watch
 
-# Verbs that write records; those in PLACED write keys and partitions.
+# Verbs that write records. Those in PLACED also write keys or partitions.
 PLACED = {"keyed", "placed", "placed_keyed"}
 WRITES = {"produce", "spread", "send", "encode", *PLACED}
 

@@ -1,4 +1,4 @@
-"""aiokafka: `getmany`, then arrays; `send` for each record."""
+"""aiokafka: reads with `getmany` and builds arrays; writes with `send` for each record."""
 
 import asyncio
 from collections.abc import Iterator

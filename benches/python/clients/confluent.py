@@ -12,14 +12,15 @@ from . import security
 
 
 def batches(bootstrap: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
-    # With its default of 100,000 queued messages it pauses for a second whenever the queue is full: six times slower.
+    # With its default of 100,000 queued messages the client pauses for a second whenever the queue is full, which makes
+    # it six times slower.
     options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
     consumer = ck.Consumer({**options, **security.librdkafka(), "enable.auto.commit": False})
     partitions = consumer.list_topics(topic).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
     rows = 0
     while rows < count:
-        # Limited to the remaining records: `consume` waits for the full number requested.
+        # Requests at most the remaining records, because `consume` waits for the full number.
         messages = consumer.consume(min(10_000, count - rows), 5.0)
         if not messages:
             raise RuntimeError(f"nothing came after {rows} of {count} records")

@@ -75,7 +75,7 @@ def described(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     rows, partitions = np.frombuffer(numbers, ">u8"), table.column("partition").to_numpy()
     by_partition = np.argsort(partitions, kind="stable")
     forward, same = np.diff(rows[by_partition].astype(np.int64)) > 0, np.diff(partitions[by_partition]) == 0
-    # One column at a time: sorting all of them would double the memory.
+    # Sorts one column at a time, because sorting all of them together would double the memory.
     order = pa.array(np.argsort(rows))
     values, keys = (checksum(table.column(name).take(order).chunks)[1] for name in ("value", "key"))
     where = zlib.crc32(partitions[order.to_numpy()].astype("<i4").tobytes())

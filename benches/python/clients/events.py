@@ -115,7 +115,7 @@ def _descriptor() -> str:
 
 
 def sums(count: int) -> dict[str, int]:
-    """Returns the expected sums of the first `count` records of a topic."""
+    """Returns the sums of ids and prices in the first `count` records of a topic."""
     whole, rest = divmod(count, DIFFERENT)
     every = rows()
     return {

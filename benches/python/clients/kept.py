@@ -20,7 +20,7 @@ def main() -> None:
     watch = Watch()
     batches = list(client.batches(bootstrap, topic, int(count)))
     kept = watch.found(sum(batch.num_rows for batch in batches))
-    # Checks that the retained batches hold the values sent, and that later ones did not overwrite them.
+    # Checks that the retained batches hold the values sent, and that later batches did not overwrite them.
     if isinstance(batches[0], pa.RecordBatch):
         _, kept["crc"] = checksum(batch.column("value") for batch in batches)
     del batches

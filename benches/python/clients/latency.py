@@ -19,7 +19,7 @@ VALUE = struct.Struct(">qq84x")
 
 
 def paced(count: int) -> Iterator[tuple[int, float]]:
-    """Yields each record's number and the delay before it."""
+    """Yields the number of each record, and the seconds to wait before it is sent."""
     first = time.monotonic()
     for number in range(count):
         yield number, max(0.0, first + number / RATE - time.monotonic())

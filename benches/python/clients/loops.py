@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from .watch import Measured, Watch
 
 VALUE = b"x" * 100
-# A topic is read in batches within milliseconds: repeated until differences of 1 % show, after one warm-up.
+# Reads of a topic, which take milliseconds each: enough to show differences of 1 %. One more read serves as warm-up.
 PASSES = 20
 
 
@@ -31,7 +31,7 @@ async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
-    """Sends records and then awaits their deliveries, without tasks."""
+    """Sends records without tasks, and then awaits their deliveries."""
     from samsarrow import AsyncProducer, _core
 
     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
@@ -89,7 +89,7 @@ async def ours_batches(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def blocking_batches(bootstrap: str, topic: str, count: int) -> Measured:
-    """Reads with the blocking class, for comparison."""
+    """Reads with the blocking `Consumer`, for comparison."""
     from samsarrow import Consumer
 
     with Consumer(bootstrap_servers=bootstrap) as consumer:
@@ -151,8 +151,8 @@ async def aiokafka_records(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def confluent_records(bootstrap: str, topic: str, count: int) -> Measured:
-    """Reads with the blocking consumer, as its documentation recommends for throughput: AIOConsumer has no comparable
-    rows.
+    """Reads with confluent-kafka's blocking consumer, which its documentation recommends for throughput. Its
+    AIOConsumer has no comparable method.
     """
     import confluent_kafka as ck
 
@@ -181,7 +181,7 @@ async def _waits(send: Callable[[], Awaitable[object]], count: int) -> Measured:
 
 
 async def ours_waited(bootstrap: str, topic: str, count: int) -> Measured:
-    """Returns the microseconds of each record, sent and awaited one after the other with linger 0."""
+    """Sends and awaits one record after the other with linger 0; returns the microseconds of each."""
     from samsarrow import AsyncProducer
 
     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=0) as producer:

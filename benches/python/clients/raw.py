@@ -1,4 +1,4 @@
-"""No client: the broker's limit for a prepared Produce request and for Fetch."""
+"""No client: a loop that measures the broker's limit for a prepared Produce request and for Fetch."""
 
 import socket
 import ssl
@@ -45,7 +45,7 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 class Answer(NamedTuple):
-    """The length of a response and its number of records."""
+    """A response, and the number of its records."""
 
     data: memoryview
     num_rows: int
@@ -90,7 +90,7 @@ def connect(bootstrap: str) -> socket.socket:
 
 
 def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview) -> int:
-    """Sends one Fetch v4 of partition 0; returns the length of the response in `buffer`."""
+    """Fetches from partition 0 with Fetch v4 into `buffer`; returns the length of the response."""
     name = topic.encode()
     body = struct.pack(">hhihiiiibi", FETCH, 4, 1, -1, -1, 500, 1, FETCH_BYTES, 0, 1)
     body += struct.pack(">h", len(name)) + name + struct.pack(">iiqi", 1, 0, offset, FETCH_BYTES)
@@ -107,7 +107,8 @@ def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview
 
 def end_of_records(answer: memoryview, name: int) -> int:
     """Returns the offset after the last complete batch, found by batch lengths alone."""
-    # Correlation id, throttle time, topics, name, partitions, partition, error, two watermarks, aborted, length.
+    # Skips correlation id, throttle time, topics, name, partitions, partition, error, two watermarks, aborted and
+    # length.
     at = 4 + 4 + 4 + 2 + name + 4 + 4 + 2 + 16 + 4 + 4
     following = 0
     while at + 61 <= len(answer):

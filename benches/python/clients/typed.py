@@ -78,7 +78,7 @@ def parsed(form: str, servers: str, topic: str, count: int, registry: str) -> It
 
 
 def to_row(message: Any) -> tuple[Any, ...]:
-    """Returns the fields in the order of the columns."""
+    """Returns the fields of a message in the order of the columns."""
     currency = message.currency if message.HasField("currency") else None
     return (
         message.id, message.user, message.event, message.page, message.session, message.price, currency, message.member,

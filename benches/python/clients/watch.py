@@ -9,7 +9,9 @@ Measured = dict[str, Any]
 
 
 def peak_rss_mib() -> float:
-    """Returns the peak memory of this process alone; that of getrusage includes the process that started it."""
+    """Returns the peak memory of this process. The value of getrusage would include the process that started this
+    one.
+    """
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 

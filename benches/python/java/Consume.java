@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Reads partition 0 of a topic repeatedly, and prints the time of each pass but the first. */
+/** Reads partition 0 of a topic repeatedly, and prints the time of each pass except the first. */
 public final class Consume {
     private static final OperatingSystemMXBean SYSTEM =
         (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -27,7 +27,7 @@ public final class Consume {
             "enable.auto.commit", "false");
         StringBuilder found = new StringBuilder();
         for (int pass = 0; pass <= passes; pass++) {
-            // A new consumer for each pass: after a seek, the same one would still hold prefetched records.
+            // Each pass needs a new consumer: after a seek, the old one would still hold prefetched records.
             try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(options)) {
                 consumer.assign(partition);
                 consumer.seekToBeginning(partition);

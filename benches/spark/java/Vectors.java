@@ -23,7 +23,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
  * {@code format("vectors")}: returns one batch of Spark's own vectors repeatedly, up to the requested number of rows.
- * The upper limit of Spark for columns, independent of the source.
+ * Its speed is Spark's upper limit for columns, which no source can exceed.
  */
 public final class Vectors implements TableProvider, DataSourceRegister {
   private static final int ROWS = 8192;
