@@ -2,8 +2,8 @@
 
     python tests/side_by_side.py [--rust] [options of pytest]
 
-The first process prints as it runs, the others when they are done. With `--rust`, the Rust tests run concurrently.
-Fails if any of them fails.
+The first process prints while it runs; the others print when they are done. With `--rust`, the Rust tests run
+concurrently. Fails if any of them fails.
 """
 
 import subprocess

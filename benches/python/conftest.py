@@ -46,7 +46,7 @@ def warm_kafka(kafka: KafkaServer) -> KafkaServer:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table below that of pytest-benchmark, and draws it on request."""
+    """Prints the summary table below the table of pytest-benchmark, and draws a chart on request."""
     for line in harness.table():
         terminalreporter.write_line(line)
     rates = {case.title: harness.rates(case.name) for case in CASES if case.name in harness.results}

@@ -18,7 +18,7 @@ NAME = 24
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
 Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-# Lines by title, for results that do not fit the table of rates.
+# Lines by title of their section, for results that do not fit the table of rates.
 sections: dict[str, list[str]] = defaultdict(list)
 groups, metrics = sections["groups"], sections["metrics"]
 

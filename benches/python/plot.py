@@ -1,11 +1,13 @@
-"""Bar charts of rates as SVG for light and dark pages: a panel per topic, a bar per client with its value."""
+"""Bar charts of rates as SVG for light and dark pages: each topic has a panel, and each client has a bar with its
+rate.
+"""
 
 import math
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
 NAMES = {"ours": "samsarrow", "confluent": "confluent-kafka", "aio": "aiokafka", "raw": "raw loop, no Arrow"}
-# In pixels: total width, start and end of bars, height of a row, of a bar, of a panel's heading, and of its axis.
+# Sizes in pixels: total width, start and end of bars, height of a row, of a bar, of a panel's heading, and of its axis.
 WIDTH, LEFT, RIGHT, ROW, BAR, HEAD, AXIS = 760, 190, 650, 26, 18, 30, 34
 STYLE = """
 svg { color: #1f2328; font: 13px system-ui, sans-serif; }

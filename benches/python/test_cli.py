@@ -94,7 +94,7 @@ def output(command: Sequence[str], take: Callable[[bytes], object]) -> float:
 
 
 def seconds(command: Sequence[str], lines: int | None = None) -> float:
-    """Like `output`, counting lines as `| wc -l` does."""
+    """Like `output`, but counts lines as `| wc -l` does."""
     counts: list[int] = []
     took = output(command, lambda piece: counts.append(piece.count(b"\n")))
     assert lines in (None, sum(counts))
@@ -169,13 +169,13 @@ def test_a_list_of_topics(benchmark: Any, kafka: KafkaServer, topic: str) -> Non
     listed: list[bytes] = []
     output(ours, listed.append)
     names = {line.partition(b",")[0] for line in b"".join(listed).splitlines()[1:]}
-    # Kafka's tool alone lists internal topics.
+    # Only Kafka's tool lists internal topics.
     assert names == {name for name in kafka.tool(*tool).stdout.split() if not name.startswith(b"__")}
     assert topic.encode() in names
     mine, theirs = [benchmark.pedantic(lambda: seconds(ours), rounds=1)], []
     for _ in range(ROUNDS):
         mine.append(seconds(ours))
-        # Not `kafka.tool`, which uses the JVM settings of tests.
+        # Does not use `kafka.tool`, which sets JVM options for tests.
         theirs.append(seconds(kafka.java(*tool, jvm=["-Xmx256m"])))
     ratio = median(mine) / median(theirs)
     said(f"topics list {median(mine) * 1000:.0f} ms, {ratio:.2f} x kafka-topics.sh")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.mark.parametrize("case", [NOISE, JSON_LZ4], ids=lambda case: case.name)
 def test_kept(benchmark: Any, kafka: KafkaServer, written: Callable[[Case], str], case: Case) -> None:
-    """The raw loop retains responses without decoding."""
+    """The raw loop keeps responses without decoding them."""
     topic = written(case)
     results: dict[str, list[Any]] = {client: [] for client in CLIENTS}
 

@@ -1,7 +1,7 @@
 """Clients in other languages that read the same topics, for the same tables.
 
-They create objects at most, not Arrow, and count the records and the bytes of their values. Java's JVM is warm, as in a
-service; franz-go's program is compiled in advance, and its time includes connecting, as ours does.
+They create objects or nothing, but no Arrow arrays, and count the records and the bytes of their values. Java's JVM is
+warm, as in a service; franz-go's program is compiled in advance, and its time includes connecting, as ours does.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def franz_go() -> Path:
 
 
 def compare(case: Case, client: str, result: Result) -> None:
-    """Checks that it counted the records that were sent."""
+    """Checks that the client counted all records that were sent."""
     sent = pc.sum(pc.binary_length(data.values(case.count, case.kind))).as_py()
     assert (result["rows"], result.pop("bytes")) == (case.count, sent)
     record(case.name, client, result)

@@ -76,7 +76,7 @@ def test_rebalance_of_the_java_client(benchmark: Any, kafka: KafkaServer, wide: 
 
 
 def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
-    """Synchronous commits of one partition, one after the other."""
+    """Commits offsets of one partition synchronously, one commit after the other."""
 
     def ours() -> float:
         tp = TopicPartition(wide, 0)

@@ -60,7 +60,7 @@ def run(kafka: KafkaServer, client: str) -> list[float]:
         finally:
             late.cancel()
             reader.kill()
-    # All records arrived, and none before it was sent.
+    # All records arrived, and no record arrived before it was sent.
     assert len(micros) == count
     assert min(micros) > 0
     return micros[WARM_S * RATE :]

@@ -78,7 +78,7 @@ def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 
 def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """Sends one prepared request repeatedly: the upper limit of this broker for any client."""
+    """Sends one prepared request repeatedly. Its rate is the upper limit of this broker for any client."""
     topics: list[str] = []
 
     def fresh() -> None:

@@ -41,7 +41,7 @@ def test_several_partitions(benchmark: Any, warm_kafka: KafkaServer, verb: str, 
 
     benchmark.pedantic(once, rounds=1)
     ours, theirs = (run_client("confluent", "check_placed", warm_kafka, topics[c], COUNT) for c in CLIENTS)
-    # For keys, librdkafka's hash determines the expected partition.
+    # If records have keys, librdkafka's hash determines the expected partitions.
     assert ours == theirs
     assert ours == {"partitions": theirs["partitions"], **expected(verb)}
 
@@ -57,7 +57,9 @@ def expected(verb: str) -> dict[str, Any]:
 
 
 def test_codecs(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """Cost of sending with a codec, beside that of the codec alone as measured by encoding without sending."""
+    """Cost of sending with a codec, beside the cost of the codec alone, which is measured by encoding without
+    sending.
+    """
     kind = "json"
     sent, encoded = f"send_batch {kind}", f"encode_batches {kind}, nothing sent"
 

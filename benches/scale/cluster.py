@@ -1,4 +1,4 @@
-"""A server with a prepared Metadata response: simulates a cluster of a million partitions."""
+"""A server with a prepared Metadata response, which simulates a cluster of a million partitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metadata(partitions: int, port: int) -> bytes:
 
 
 class Cluster:
-    """Listens until it is closed; counts requests like the embedded broker."""
+    """A server that listens until it is closed, and counts requests like the embedded broker."""
 
     def __init__(self, partitions: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)

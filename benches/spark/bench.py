@@ -41,7 +41,7 @@ SINK_FLOORS = {PYTHON: 1.5, JVM: 3.0}
 AT_THE_LIMIT = 0.85
 OF_VECTORS = 0.6
 STREAM_BATCHES = 40
-# The first micro-batches compile code.
+# Number of micro-batches that are not measured, because the first ones compile code.
 STREAM_WARM = 10
 
 

@@ -1,4 +1,4 @@
-"""The compared queries; each checks its result."""
+"""The queries that the bench compares. Each query checks its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = 2
 VALUE_BYTES = 100
 KEYS = 100_000
 PYTHON, JVM, KAFKA = "samsarrow-python", "samsarrow-jvm", "kafka"
-# Sources that show Spark's upper limits: batches from Python, and columns in its JVM.
+# Sources that show Spark's upper limits: for batches from Python, and for columns in its JVM.
 PREBUILT, VECTORS = "prebuilt", "vectors"
 
 

@@ -129,7 +129,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.exception_handler(KafkaError)
 async def unavailable(_: Request, error: Exception) -> JSONResponse:
-    """Returns 503: the record was not stored, or its outcome is unknown."""
+    """Returns 503, because the record was not stored or its outcome is unknown."""
     status = 413 if isinstance(error, MessageTooLargeError) else 503
     return JSONResponse({"detail": f"{type(error).__name__}: {error}"}, status)
 

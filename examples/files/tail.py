@@ -38,7 +38,7 @@ COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".lz4"}
 
 @dataclass(frozen=True)
 class FilePosition:
-    """A position in a file, identified by its inode and a hash of its first bytes, since inodes are reused."""
+    """A position in a file, which is identified by its inode and a hash of its first bytes, since inodes are reused."""
 
     inode: int
     offset: int = 0
@@ -119,7 +119,7 @@ class Tail:
         try:
             return self.path.stat().st_ino != os.fstat(file).st_ino
         except FileNotFoundError:
-            # The old file is renamed and the new one does not exist yet.
+            # The old file was already renamed, but the new one does not exist yet.
             return False
 
     def _files(self) -> list[Path]:
@@ -174,7 +174,7 @@ def run(servers: str, path: str, topic: str) -> None:
                 continue
             lines, position = result
             rows = pa.record_batch({"key": [str(file)] * len(lines), "value": pa.array(lines, pa.binary())})
-            # Any failure ends the process; after a restart it resumes at the last committed transaction.
+            # Any failure ends the process; after a restart the process resumes at the last committed transaction.
             with producer.transaction():
                 producer.send_batch(topic, rows)
                 producer.send(POSITIONS, json.dumps(asdict(position)), name, partition=0)

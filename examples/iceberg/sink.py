@@ -83,7 +83,7 @@ def append(
 
 
 def polled(consumer: Consumer) -> tuple[pa.Table, dict[TopicPartition, int]]:
-    """Waits for rows; returns one commit's worth, with the offsets that follow them."""
+    """Waits for rows; returns the rows of one commit, and the offsets that follow them."""
     batches: list[pa.RecordBatch] = []
     rows, until = 0, float("inf")
     while rows < ROWS and time.monotonic() < until:

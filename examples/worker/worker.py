@@ -43,7 +43,7 @@ def invoice(record: ConsumerRecord, rates: Path) -> str:
         raise RejectedError(f"no order: {error!r}") from error
     if not amount.is_finite():
         raise RejectedError(f"no order: the amount is {amount}")
-    # Stands for a service or a database: it may be down, and a missing currency may be added a moment later.
+    # The file stands for a service or a database, which may be down. A missing currency may be added a moment later.
     rate = Decimal(json.loads(rates.read_text())[currency])
     return json.dumps({"id": number, "eur": str(round(amount * rate, 2))})
 

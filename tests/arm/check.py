@@ -29,7 +29,7 @@ def digest(data: bytes) -> str:
 
 
 def table() -> pa.RecordBatch:
-    """Returns rows with all attributes that a record can have."""
+    """Returns rows that use all attributes of records."""
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.record_batch(
         {

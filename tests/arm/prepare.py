@@ -62,7 +62,7 @@ def python_root() -> Python:
         state, archives = CACHE / "apt", CACHE / "apt" / "archives"
         for folder in (state / "lists" / "partial", archives / "partial"):
             folder.mkdir(parents=True, exist_ok=True)
-        # With an empty dpkg status, apt downloads all dependencies, down to the C library.
+        # Uses an empty dpkg status, so that apt downloads all dependencies, down to the C library.
         (state / "status").touch()
         options = [
             "APT::Architecture=arm64", "APT::Architectures=arm64", f"Dir::State::Lists={state / 'lists'}",
@@ -107,7 +107,7 @@ def pyarrow_version() -> str:
     return str(pyarrow.__version__)
 
 
-# The user of apt's download sandbox cannot write to these folders.
+# Disables apt's sandbox, whose user cannot write to these folders.
 SANDBOX = ["-oAPT::Sandbox::User="]
 
 
@@ -127,7 +127,7 @@ def unpack(package: Path, folder: Path) -> None:
 
 
 def call(command: list[str], what: str, folder: Path = ROOT) -> None:
-    """Runs a download command; raises with its name if it fails."""
+    """Runs a download command; if it fails, raises an error with the name of the download."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotHereError(f"{what} cannot be had: {' '.join(command)}\n{done.stdout}{done.stderr}")

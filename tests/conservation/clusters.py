@@ -131,7 +131,7 @@ class Apache:
 
 
 class Topic:
-    """One topic of a run, written and read by confluent-kafka."""
+    """The topic of a run, which confluent-kafka writes and reads."""
 
     def __init__(self, cluster: Cluster, name: str, partitions: int) -> None:
         self.cluster, self.name, self.partitions = cluster, name, partitions

@@ -38,7 +38,7 @@ class Scene:
 
 
 class Disturbance:
-    """One kind of event."""
+    """One kind of event that disturbs a run."""
 
     name: str
     reads = True
@@ -269,7 +269,7 @@ class LoginRejected(Disturbance):
     name = "login rejected once"
     fills = False
     times = 2
-    # The application gets the error, and continues with another consumer if it is fatal.
+    # The application gets the error, and continues with another consumer if the error is fatal.
     repeats = True
 
     def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:

@@ -30,7 +30,7 @@ PATIENCE = 15.0
 
 
 class Application:
-    """State of a reading application: the returned rows, and settings changed by disturbances."""
+    """State of a reading application: the returned rows, and settings that disturbances change."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic, self.group = cluster, topic, group

@@ -18,9 +18,10 @@ from conservation.writing import WriteInterface, Writer
 
 IMPLEMENTATIONS = ("samsarrow-python", "samsarrow-jvm")
 PARTITIONS = 4
-# A micro-batch takes seconds on a busy machine.
+# Seconds without progress after which a run has failed: on a busy machine, a micro-batch takes seconds.
 PATIENCE = 60.0
-# Faults that are removed before Spark has sent the next request would never take effect.
+# Factor for pauses of disturbances, because faults removed before Spark has sent the next request would never take
+# effect.
 PACE = 3.0
 COLUMNS = "partition int, offset bigint, key binary"
 # Text in the error of a stream whose topic was deleted. The stream then needs a new checkpoint.

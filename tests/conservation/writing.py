@@ -307,7 +307,7 @@ class Transactions(WriteInterface):
 
 
 class AbandonedError(Exception):
-    """The application aborts its transaction."""
+    """Raised by the application to abort its transaction."""
 
 
 class AsyncSend(WriteInterface):

@@ -1,4 +1,4 @@
-"""Other Python versions: Debian's, unpacked into `.cache/pythons` without root permission."""
+"""Other Python versions: unpacks Debian's packages into `.cache/pythons`, without root permission."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def packages(version: str) -> Path:
 
 
 def spark() -> Path:
-    """Returns a folder with PySpark alone, which any version can import; its neighbours are compiled for this
-    version.
+    """Returns a folder with PySpark alone, which any Python version can import. The packages beside it in site-packages
+    are compiled for this version.
     """
     folder = CACHE / "spark"
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def unpacked(version: str) -> Path:
     for folder in (state / "lists" / "partial", archives / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
     (state / "sources.list").write_text(SUITE + "\n")
-    # With an empty dpkg status, apt downloads all dependencies, down to the C library.
+    # Uses an empty dpkg status, so that apt downloads all dependencies, down to the C library.
     (state / "status").touch()
     options = [
         "APT::Sandbox::User=", f"Dir::Etc::sourcelist={state / 'sources.list'}", "Dir::Etc::sourceparts=/dev/null",
@@ -110,7 +110,7 @@ def unpacked(version: str) -> Path:
 
 
 def call(command: list[str], what: str) -> None:
-    """Runs a download command; raises with its name if it fails."""
+    """Runs a download command; if it fails, raises an error with the name of the download."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotHereError(f"{what} cannot be had: {' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -1,4 +1,6 @@
-"""franz-go's fake cluster: injected errors, moving leaders and coordinators; every record exactly once."""
+"""franz-go's fake cluster: with injected errors and moving leaders and coordinators, every record is stored exactly
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster: injected errors, moving leaders and coordinators; every record exactly once.
+"""librdkafka's mock cluster: every record is stored exactly once despite errors and moving leaders and coordinators.
 
 Groups use the classic protocol and have one member. The mock cluster rejects a follower's SyncGroup that arrives after
 the leader's. A ConsumerGroupHeartbeat with topic names but without a pattern (even an empty one), as sent by us and by

@@ -1,4 +1,4 @@
-"""SQL over a topic: examples/duckdb, unmodified."""
+"""SQL over a topic with the unmodified program of examples/duckdb."""
 
 import ast
 import subprocess

@@ -113,7 +113,7 @@ def test_service_is_ready_after_initial_read(service: Any, broker: Broker) -> No
             assert {(await client.get(path)).status_code for path in ("/ready", "/devices/d7")} == {503}
             broker.heal()
             await until_ready(client)
-            # Values that are not JSON have changed nothing.
+            # Values that are not JSON have not changed the state.
             assert (await client.get("/devices/d7")).json() == 19_907
 
     asyncio.run(main())

@@ -32,7 +32,7 @@ def test_notebook_has_no_outputs(path: Path) -> None:
 def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
-    # Raises errors of cells; the notebook asserts its own results.
+    # Errors in cells are raised. The notebook asserts its own results.
     client.execute()
     ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert len(ran) > 8

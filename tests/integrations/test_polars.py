@@ -1,4 +1,4 @@
-"""`samsarrow.polars.scan_topic`: rows equal to Polars' own filters, and a minimum of fetches."""
+"""`samsarrow.polars.scan_topic`: its rows equal those of Polars' own filters, and it fetches as little as possible."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_whole_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
         (offset == 500, None, {0: 500, 1: 500, 2: 500}),
         (offset.is_in([995, 997]) & (partition == 0), 5, {0: 995}),
         (offset.is_between(995, 997, closed="right") & (partition == 0), 4, {0: 996}),
-        # The filter of an application that resumes at stored offsets.
+        # An application that resumes at stored offsets uses such a filter.
         (((partition == 0) & (offset >= 998)) | ((partition == 1) & (offset >= 995)), 7, {0: 998, 1: 995}),
         (timestamp >= minute(900), 300, {0: 900, 1: 900, 2: 900}),
         (timestamp > minute(899.5), 300, {0: 900, 1: 900, 2: 900}),
@@ -208,7 +208,7 @@ def test_limit_ends_the_scan(broker: Broker, frame: pl.LazyFrame, everything: pl
     assert {"fetch.max.bytes", "queued.max.bytes"} <= Counted.made[-1].keys()
     assert broker.requests()["Fetch"] - before <= 4
     assert frame.head(0).collect().height == 0
-    # A limit before the filter, and one after it.
+    # Applies a limit before the filter, and a limit after it.
     one = frame.filter(partition == 1)
     assert one.head(5).collect()["offset"].to_list() == [0, 1, 2, 3, 4]
     first = scan_topic("one", bootstrap_servers=broker.bootstrap_servers)

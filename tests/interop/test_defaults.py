@@ -1,4 +1,4 @@
-"""Defaults of other clients in `samsarrow config check`, compared with librdkafka and Java."""
+"""The defaults of other clients that `samsarrow config check` uses equal those of librdkafka and Java."""
 
 import ctypes
 import re

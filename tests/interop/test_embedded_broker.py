@@ -39,7 +39,7 @@ def test_confluent_and_aiokafka_round_trip(broker: Broker, codec: str) -> None:
             assert contents(reader.consume(servers, topic, len(SENT))) == EXPECTED, (peer.__name__, reader.__name__)
 
 
-# Old clients: without ApiVersions, with Produce v1 and v2, and Fetch v1 and v2.
+# Versions of old clients, without ApiVersions: they use Produce v1 and v2, and Fetch v1 and v2.
 OLD = {0: ("0.9.0", (0, 9)), 1: ("0.10.0", (0, 10))}
 
 
@@ -64,7 +64,7 @@ def test_clients_with_old_formats(broker: Broker, magic: int, codec: str) -> Non
             (confluent, librdkafka),
             (kafka_python, {"api_version": api_version}),
             (samsarrow_arrow, {"api_version_fetch": magic + 1}),
-            # Newer versions return the stored format, too.
+            # Newer versions of Fetch return the stored format, too.
             (confluent, {}),
             (samsarrow_rows, {}),
             (samsarrow_arrow, {"layout": "view"}),
@@ -80,7 +80,7 @@ def test_kafka_console_tools(broker: Broker, codec: str) -> None:
         classpath()
     except KafkaUnavailableError as reason:
         pytest.skip(str(reason))
-    # Only its class path is used: the server is not started.
+    # The server is not started; Java's client uses only its class path.
     tools = KafkaServer()
     try:
         java.produce(tools, "t", codec, SENT, broker.bootstrap_servers)

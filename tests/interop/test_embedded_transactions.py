@@ -39,7 +39,7 @@ def old_java() -> Iterator[JavaPeer]:
 
 
 class Scenario:
-    """Writes a topic with Java producers; each record's value says whether it is committed."""
+    """Writes a topic with Java producers; each value contains the outcome of the record's transaction."""
 
     def __init__(self, java: JavaPeer, servers: str, topic: str) -> None:
         self._java, self._servers, self.topic = java, servers, topic
@@ -138,7 +138,7 @@ def test_java_results_match_apache_kafka(
             assert scenario.play() == on_kafka
         finally:
             scenario.close()
-        # Only version 2, which 3.9 does not support, omits these requests.
+        # Clients omit these requests only with version 2, which Kafka 3.9 does not support.
         first = version < 2 or client == "old_java"
         assert (broker.requests("AddPartitionsToTxn") > 0) == first
         assert (broker.requests("AddOffsetsToTxn") > 0) == first
@@ -160,7 +160,7 @@ def test_java_is_fenced_and_waits_for_markers(java: JavaPeer, version: int) -> N
             broker.fence(f"{topic}-a")
             with pytest.raises(JavaError, match=r"ProducerFenced|InvalidProducerEpoch|TransactionAbortable"):
                 scenario.do("a", "commit")
-            # Requests that meet an error are retried.
+            # The client retries requests that fail.
             scenario.do("b", "begin")
             broker.fail("Produce", drop="after")
             broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", handled=True)

@@ -1,4 +1,4 @@
-"""Format v2: records of each client are read equally by all others, with every codec."""
+"""Format v2: all clients read the records of each client equally, with every codec."""
 
 import json
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_other_clients_read_rows_of_any_type(kafka: KafkaServer, new_topic: Call
             producer.send_batch(topic, table, value="row", value_format=value_format).result(30)
             received = confluent.consume(kafka.bootstrap_servers, topic, 500)
             assert [r.key for r in received] == [b"k%d" % i for i in range(500)]
-            # A tombstone, not the text "null".
+            # A null row is sent as a tombstone, not as the text "null".
             assert received[0].value is None
             assert [parse(r.value) for r in received[1:]] == rows[1:]
 
@@ -104,7 +104,7 @@ def from_ipc(value: bytes) -> Any:
 def test_old_formats_are_rejected_immediately(
     kafka: KafkaServer, new_topic: Callable[..., str], options: dict[str, object]
 ) -> None:
-    """Kafka 4 has removed them, although it still lists the versions of Produce that carry them."""
+    """Kafka 4 has removed the old formats, although it still lists the versions of Produce that carry them."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         delivery = producer.send(new_topic(), b"v")
         with pytest.raises(KafkaError, match=r"speaks \(?v3 to v"):

@@ -1,4 +1,4 @@
-"""Record formats v0, v1 and v2 on a broker that still stores them: records of each client are read by all others."""
+"""Record formats v0, v1 and v2 on a broker that still stores them: all clients read the records of each client."""
 
 import dataclasses
 import time
@@ -64,7 +64,7 @@ def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: 
         batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
         other = [b for b in batches if (b.magic, b.codec) != (magic, codec)]
         if lone:
-            # In all formats, an entry begins after the last offset of the entry before it.
+            # A batch has one record if its last offset follows that of the batch before; this is so in all formats.
             ends = [-1, *(b.last_offset for b in batches)]
             single = {b for b, before in zip(batches, ends, strict=False) if b.last_offset == before + 1}
             other = [b for b in other if not (b.magic == magic and b.codec == "none" and b in single)]
@@ -193,7 +193,7 @@ def test_log_append_time(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, ma
 
 @pytest.mark.parametrize("magic", VERSIONS)
 def test_other_clients_read_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
-    """Format v2 on the wire, which the broker converts; it rejects idempotence for topics of older formats."""
+    """We send format v2, which the broker converts. The broker rejects idempotence for topics of older formats."""
     for writer in OURS:
         topic = new_topic(old_kafka, magic)
         for partition, codec in enumerate(CODECS[magic]):

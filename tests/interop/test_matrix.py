@@ -1,4 +1,4 @@
-"""All our variants of writing, read by other clients: each codec, format and acks, single records and Arrow batches."""
+"""Other clients read all our variants of writing: each codec, format and acks, single records and Arrow batches."""
 
 import re
 import time
@@ -49,7 +49,7 @@ def produce(servers: str, topic: str, way: str, records: list[Sent], partition: 
             "t": pa.array([r.timestamp for r in records], pa.timestamp("ms", "UTC")),
             "p": [partition] * len(records),
         }
-        # Two chunks, the second of which has arrays with an offset.
+        # The table has two chunks. The arrays of the second chunk have an offset.
         whole = pa.table(columns)
         table = pa.concat_tables([whole.slice(0, 7), whole.slice(7)])
         names = {"key": "k", "value": "v", "headers": "h", "timestamp": "t", "partition": "p"}
@@ -104,7 +104,7 @@ def test_other_clients_read_all_variants(request: pytest.FixtureRequest, version
     assert server.version == version
     cases = list(product(WAYS, ACKS, CODECS[magic]))
     topic = create_topic(server, len(cases), **({} if newest else {"message_format_version": VERSIONS[magic]}))
-    # With acks=0 a leader that is not ready loses records silently: wait until all respond.
+    # With acks=0 a leader that is not ready loses records silently, so this waits until all leaders respond.
     with Consumer(bootstrap_servers=server.bootstrap_servers) as consumer:
         assert set(consumer.end_offsets(consumer.partitions_for(topic)).values()) == {0}
     sent = HEADED if magic == 2 else PLAIN

@@ -36,7 +36,7 @@ class Member(Protocol):
     """A running consumer of any client."""
 
     def look(self) -> tuple[set[TopicPartition], list[bytes]]:
-        """Returns its assigned partitions, and the values read since the last call."""
+        """Returns the assigned partitions, and the values read since the last call."""
 
     def close(self) -> None:
         """Leaves the group."""
@@ -157,7 +157,7 @@ class Victim:
 
 
 class Group:
-    """The members, the shared partitions, and a producer for these."""
+    """The members, the partitions that they share, and a producer for these partitions."""
 
     def __init__(self, partitions: list[TopicPartition], producer: Producer) -> None:
         self.partitions = set(partitions)

@@ -139,7 +139,7 @@ def test_results_match_java_admin(kafka: KafkaServer, admin: Admin) -> None:
             assert ours == java[f"offsets {name}"], name
         listed = transactions()
         assert listed.keys() == java["transactions"].keys()
-        # Transactions left open by other tests may end between the two listings.
+        # Compares only unchanged transactions, because those of other tests may end between the two listings.
         unchanged = {t: its for t, its in listed.items() if before.get(t) == its}
         assert transactional_id in unchanged
         assert unchanged == {t: java["transactions"][t] for t in unchanged}

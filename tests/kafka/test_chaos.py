@@ -216,7 +216,7 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
 
 
 def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random) -> list[tuple[str, float]]:
-    """Injects one fault after the other."""
+    """Injects faults, one after the other."""
     started = time.monotonic()
     events: list[tuple[str, float]] = []
     time.sleep(5)

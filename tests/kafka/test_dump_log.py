@@ -76,7 +76,7 @@ def run(command: list[str]) -> Dump:
 def lines(text: str) -> list[str]:
     """Splits output into lines, but not at line breaks within record data."""
     results: list[str] = []
-    # Not splitlines, which would split at U+2028 and similar characters of the data.
+    # Does not use splitlines, which would split at U+2028 and similar characters of the data.
     for line in text.split("\n")[:-1]:
         if results and results[-1].startswith("| ") and not line.startswith(AFTER_RECORD):
             results[-1] += f"\n{line}"
@@ -334,7 +334,7 @@ def indexes(segments: Segments) -> list[Path]:
 
 def test_indexes(kafka: KafkaServer, segments: Segments) -> None:
     files = indexes(segments)
-    # Ours runs first: Kafka's tool truncates invalid entries from the index files that it reads.
+    # Our command runs first, because Kafka's tool truncates invalid entries from the index files that it reads.
     ours, theirs = our_dump(files), java_dump(kafka, files)
     assert (theirs.code, theirs.err) == (ours.code, ours.err) == (0, [])
     assert theirs.out == ours.out
@@ -455,7 +455,7 @@ def old_segments(old_kafka: KafkaServer, old_java: JavaPeer, tmp_path_factory: p
 
 def test_segments_of_old_broker(old_kafka: KafkaServer, old_segments: Segments) -> None:
     theirs = java_dump(old_kafka, old_segments.logs, "--print-data-log")
-    # A defect of Kafka 3.9.
+    # Removes output that only Kafka 3.9 prints, due to a defect.
     theirs.out = [re.sub(r"( isValid: \w+ crc: \d+)}", r"\1", line) for line in theirs.out]
     ours = our_dump(old_segments.logs, "--print-data")
     assert theirs.code == ours.code == 0

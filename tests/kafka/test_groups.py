@@ -1,4 +1,4 @@
-"""Groups of other clients in Admin: list, describe, delete, and offsets changed from outside."""
+"""Admin lists, describes and deletes groups of other clients, and changes their offsets."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Random seeks, pauses and assignments during prefetching: each row is the next one of its partition."""
+"""Random seeks, pauses and assignments during prefetching: each row returned is the next row of its partition."""
 
 import random
 from collections.abc import Callable

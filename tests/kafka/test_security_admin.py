@@ -149,7 +149,7 @@ def test_users_are_set_read_and_deleted(kafka, admin, other):
     result = admin.describe_users([name, "nobody"])
     assert result[name] == both
     assert isinstance(result.errors["nobody"], ResourceNotFoundError)
-    # Java accepts the passwords.
+    # Java's client can log in with the passwords.
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": f'{SCRAM} username="{name}" password="%s";'}
     right, wrong = (
         {**login, "sasl.jaas.config": login["sasl.jaas.config"] % password} for password in ("pä=ss, word", "other")

@@ -1,4 +1,4 @@
-"""Kafka's responses to sequences of transaction requests; the embedded broker returns the same.
+"""Kafka's responses to sequences of transaction requests; the embedded broker returns the same responses.
 
 No client sends most of these sequences, but a broker must handle them.
 """
@@ -152,7 +152,8 @@ class Script:
 
     def describe(self) -> None:
         state = self._state()
-        # The partition of a group's offsets depends on the number of partitions of the offsets topic.
+        # Omits the partition that stores the group's offsets, because it depends on the number of partitions of the
+        # offsets topic.
         topics = sorted(
             ("own", sorted(t["partitions"])) if t["topic"] == self._topic else (t["topic"], len(t["partitions"]))
             for t in state["topics"]
@@ -444,7 +445,7 @@ def offsets(s: Script) -> None:
     s.committed()
     s.offset(p, 9, part=88)
     s.offset((p[0], p[1] - 1), 9)
-    # From version 5 on, committing offsets adds the group.
+    # From version 5 on, TxnOffsetCommit itself adds the group to the transaction.
     p = s.init()
     s.offset(p, 20, version=5)
     s.describe()

@@ -1,4 +1,6 @@
-"""The word count program of docs/guarantees.md, from Kafka to Kafka, killed repeatedly."""
+"""The word count program of docs/guarantees.md counts from Kafka to Kafka exactly once, although it is killed
+repeatedly.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Compatibility with versions of Kafka, Python, pyarrow and Spark: `make test-matrix`, docs/compatibility.md."""
+"""Tests compatibility with versions of Kafka, Python, pyarrow and Spark (`make test-matrix`) for
+docs/compatibility.md.
+"""

@@ -13,7 +13,7 @@ from pathlib import Path
 from .spark import SURROUNDINGS
 
 NEWEST = "sid"
-# The user of apt's download sandbox cannot write to these folders.
+# Disables apt's sandbox, whose user cannot write to these folders.
 _SANDBOX = "APT::Sandbox::User="
 
 
@@ -29,7 +29,7 @@ class Python:
     environment: tuple[tuple[str, str], ...] = ()
 
     def run(self, *arguments: str, path: Sequence[Path] = (), timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Runs Python to completion, with these folders on its path and nothing of this environment."""
+        """Runs Python to completion, with only these folders on its path."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1", **dict(self.environment)}
         return subprocess.run(
@@ -70,7 +70,7 @@ def _unpack(package: str, root: Path) -> None:
     shutil.rmtree(archives, ignore_errors=True)
     for folder in (state / "lists" / "partial", archives / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
-    # With an empty dpkg status, apt downloads all dependencies of the package.
+    # Uses an empty dpkg status, so that apt downloads all dependencies of the package.
     (state / "status").touch()
     listed = _call(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], "apt's sources")
     mirrors = [uri for uri in listed.split() if uri.rstrip("/").endswith("/debian")]
@@ -119,7 +119,7 @@ def virtual_environment(name: str, *requirements: str) -> Path:
 
 
 def _call(command: list[str], what: str) -> str:
-    """Runs a download command; raises with its name if it fails."""
+    """Runs a download command; if it fails, raises an error with the name of the download."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()

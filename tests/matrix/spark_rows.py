@@ -1,4 +1,4 @@
-"""Rows for `spark_shapes.py`, written to a topic and given to Spark directly, and their comparison."""
+"""Rows for `spark_shapes.py`: writes them to a topic, gives them to Spark directly, and compares results."""
 
 import random
 from datetime import UTC, datetime, timedelta

@@ -54,7 +54,7 @@ class Probe:
         return Admin(bootstrap_servers=self.bootstrap_servers, default_api_timeout_ms=int(PATIENCE * 1000))
 
     def topic(self, partitions: int = 2, **configs: str) -> str:
-        """Creates a topic; older Kafka versions create it with the two partitions set for the broker."""
+        """Creates a topic; older Kafka versions create it on first use, with the two partitions set for the broker."""
         name = self.name()
         if configs or self.at_least("0.10.1"):
             with self.admin() as admin:

@@ -157,7 +157,7 @@ class Watch(threading.Thread):
 
 
 class Wreck:
-    """Injects one fault after the other."""
+    """Injects faults, one after the other."""
 
     def __init__(self, cluster: KafkaCluster, network: Network, sick: list[str], chance: random.Random) -> None:
         self._cluster, self._network, self._chance = cluster, network, chance
@@ -218,7 +218,7 @@ class Wreck:
 
 
 def longest_gap(lines: list[tuple[str, int, int, str, float]], topic: str, began: float, ended: float) -> float:
-    """Returns the longest period in which no record of one of the partitions was processed."""
+    """Returns the longest time during which no record of some partition was processed."""
     times: dict[int, list[float]] = defaultdict(list)
     for of, partition, _, _, at in lines:
         if of == topic and began <= at <= ended:
@@ -231,7 +231,7 @@ def longest_gap(lines: list[tuple[str, int, int, str, float]], topic: str, began
 
 
 @pytest.mark.timeout(SECONDS + 400)
-# Only one protocol in short runs.
+# Short runs use only one protocol.
 @pytest.mark.parametrize("way", WAYS if "SAMSARROW_CHAOS_SECONDS" in os.environ else ["consumer"])
 def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
     healthy, sick, group = f"{way}-healthy", [f"{way}-{name}" for name in SICK], f"topics-{way}"

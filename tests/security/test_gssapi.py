@@ -117,7 +117,7 @@ def test_all_operations_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Pat
         # The transaction marker has an offset, too.
         assert committed is not None
         assert committed.offset in (RECORDS, RECORDS + 1)
-    # One ticket for each of the three clients, regardless of their number of connections.
+    # Each of the three clients requests one ticket, regardless of the number of its connections.
     assert kdc.gate.asked["initial"] - before["initial"] == 3
     assert kdc.gate.asked["service"] - before["service"] == 3
 

@@ -33,7 +33,7 @@ WAYS: Mapping[str, Callable[[SecureKafka], Login]] = {
     # confluent-kafka's wheels are built without GSSAPI.
     "GSSAPI": lambda kafka: kafka.kerberos(),
     "certificate": lambda kafka: kafka.mutual_tls(),
-    # librdkafka does not support delegation tokens: it does not send tokenauth=true.
+    # librdkafka does not support delegation tokens: it cannot send tokenauth=true.
     "delegation-token": lambda kafka: kafka.delegation_token(),
 }
 pytestmark = pytest.mark.usefixtures("kerberos")

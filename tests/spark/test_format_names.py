@@ -57,7 +57,8 @@ def test_sql_tables(built: None, spark: Any, broker: Broker) -> None:
                 with pytest.raises(Exception, match=r"no option is set.*CREATE TEMPORARY VIEW"):
                     spark.sql(f"SELECT value FROM {table}").collect()
                 continue
-            # One statement per row: two tasks may write the rows of a single statement in either order.
+            # Inserts each row with its own statement, because two tasks may write the rows of a single statement in
+            # either order.
             for value in ("a", "b"):
                 spark.sql(f"INSERT INTO {table} (value) VALUES (cast('{value}' AS BINARY))")
             values = spark.sql(f"SELECT cast(value AS STRING) FROM {table} WHERE offset > 0")

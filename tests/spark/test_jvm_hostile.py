@@ -29,7 +29,7 @@ EDGES = (0, 1, -1, 7, 255, 2**15 - 1, 2**16, 2**31 - 1, -(2**31), 2**63 - 1, -(2
 
 @dataclass
 class Mutator:
-    """Mutates batches in Fetch responses by a seed; leaves them unchanged without one."""
+    """Mutates batches in Fetch responses, depending on a seed; without a seed, leaves them unchanged."""
 
     broker: str
     seed: int | None = None

@@ -94,7 +94,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
 
 @pytest.mark.timeout(400)
 def test_tasks_authenticate_with_tokens(built: None, spark: Any, secure: SecureKafka, tmp_path: Path) -> None:
-    """A query that outlives a token gets a new one, which its tasks use for reads and writes."""
+    """A query that outlives a token gets a new token, which its tasks use for reads and writes."""
     config = dict(secure.password("SCRAM-SHA-512").ours)
     servers = config["bootstrap.servers"]
     options = {f"kafka.{name}": value for name, value in config.items() if name != "bootstrap.servers"}

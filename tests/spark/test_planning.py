@@ -22,7 +22,7 @@ EVERYTHING = ReadAllAvailable()
 
 
 class Log:
-    """The topic `t` with one partition, and queries on it."""
+    """The topic `t` with one partition, and queries that read it."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

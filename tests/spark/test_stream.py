@@ -166,7 +166,7 @@ def test_recreated_topic_is_read_from_its_start(
     try:
         wait_until(lambda: query.values() == numbers(0, 3))
         recreate(kafka, topic)
-        # The new topic has more records than the old: only its topic id differs.
+        # The new topic has more records than the old one, so only its topic id shows the difference.
         produce(kafka, topic, {0: numbers(10, 15)})
         wait_until(lambda: sorted(query.values()) == sorted(numbers(0, 3) + numbers(10, 15)))
     finally:

@@ -19,7 +19,7 @@ from support.slow import WHOLE
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
 def test_failed_tasks_and_repeated_batch_write_once(request: pytest.FixtureRequest, tmp_path: Path, sink: str) -> None:
-    """With and without adaptive execution, which chooses tasks during execution."""
+    """Runs with and without adaptive execution, which decides on tasks during execution."""
     if sink == "samsarrow-jvm":
         request.getfixturevalue("built")
     topics = ("adaptive", "fixed")

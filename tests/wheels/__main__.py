@@ -1,4 +1,4 @@
-"""`make wheels`: audits each wheel in dist/, and tests it where this machine can run it.
+"""`make wheels`: audits each wheel in dist/, and tests each wheel that this machine can run.
 
     python tests/wheels dist FOLDER [--source]
 

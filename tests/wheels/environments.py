@@ -1,6 +1,6 @@
 """Environments in which a wheel is tested: Pythons with only the wheel and its dependencies.
 
-On x86-64 with glibc these are the oldest supported Python, which is this one, and Debian's newest; on 64-bit ARM,
+On x86-64 with glibc these are this Python, which is the oldest supported version, and Debian's newest; on 64-bit ARM,
 Python runs under emulation. No Python for musl is available.
 """
 
@@ -21,7 +21,7 @@ from exits import pythons
 from wheels.audit import ROOT, WheelError
 
 SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
-# From Debian's unstable suite; pyarrow has wheels for it.
+# Newest Python of Debian's unstable suite for which pyarrow has wheels.
 NEWEST = "3.15"
 # The first example of the README, and its output.
 FIRST_SCREEN = re.compile(r"## First batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)

@@ -27,7 +27,7 @@ def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: st
     if verb == "check_placed":
         return data.described(client.batches(bootstrap, topic, count))
     if verb == "waited":
-        # The first sends connect and warm up the broker.
+        # Drops the first results, because these sends connect and warm up the broker.
         result = client.waited(bootstrap, topic, data.values(count, kind).to_pylist())[200:]
         return [second * 1e6 for second in result]
     if verb not in WRITES:
@@ -37,7 +37,7 @@ def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: st
     work = functools.partial(getattr(client, verb), codec=codec)
     table = data.table(count, kind)
     if verb == "send":
-        # One Python object per record, as in an application that sends records one by one.
+        # Creates one Python object per record, as an application does that sends records one by one.
         values = table.column("value").to_pylist()
         watch = Watch()
         steps = work(bootstrap, topic, values)

@@ -1,4 +1,4 @@
-"""Checksums that compare values regardless of array layout."""
+"""Checksums for comparing values regardless of the layout of their arrays."""
 
 import zlib
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""confluent-kafka in its usual form: `consume` in thousands, one Python object per record, then arrays."""
+"""confluent-kafka in its usual form: `consume` returns up to 10,000 messages, one Python object each, from which arrays
+are built.
+"""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -77,7 +79,7 @@ def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int
 
 
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
-    """Sends with one call per record, as in its documentation; yields the number of calls, then of deliveries."""
+    """Sends with one call per record, as documented; yields the number of calls, then the number of deliveries."""
     producer = _producer(bootstrap, codec)
     _put(producer, topic, values)
     yield len(values)
@@ -108,7 +110,7 @@ def _put(
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
-    """Returns the seconds from call to delivery report of each record, sent one after the other."""
+    """Sends one record after the other; returns the seconds from each call to its delivery report."""
     seconds = []
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     for value in values:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from .checksum import checksum
 
-# Number of keys and partitions of `placed`.
+# Number of different keys and of partitions in the tables of `placed`.
 KEYS, PARTITIONS = 100_000, 12
 SIZES = {"100B": 100, "1KB": 1000}
 

@@ -79,7 +79,7 @@ def framed(form: str, schema_id: int) -> list[bytes]:
         return [frame + json.dumps(row, separators=(",", ":")).encode() for row in rows()]
     if form == "protobuf":
         message = message_class()
-        # The message index array: the first message of the file.
+        # The byte after the frame is the array of message indexes; 0 stands for the first message of the file.
         return [frame + b"\0" + message(**row).SerializeToString() for row in rows()]
     schema = fastavro.parse_schema(AVRO)
 
@@ -110,7 +110,7 @@ def _file() -> FileDescriptorProto:
 
 
 def _descriptor() -> str:
-    """Returns the serialized schema, as confluent-kafka requires it from the registry."""
+    """Returns the serialized schema, in the form in which confluent-kafka expects it from the registry."""
     return base64.b64encode(_file().SerializeToString()).decode()
 
 

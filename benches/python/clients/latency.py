@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 RATE = 1000
-# Number, time, and padding to 100 bytes.
+# A value: the record's number, the time before its `send`, and padding to 100 bytes.
 VALUE = struct.Struct(">qq84x")
 
 

@@ -56,21 +56,21 @@ def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 def keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """Sends each record to the partition of its key's hash."""
+    """Sends each record to the partition that the hash of its key determines."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, key="key", value="value")
         return sum(receipt.count for receipt in delivery.result(120))
 
 
 def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """Sends each record to the partition in a column."""
+    """Sends each record to the partition that a column contains."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table.drop_columns("key"), value="value", partition="partition")
         return sum(receipt.count for receipt in delivery.result(120))
 
 
 def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """Sends each record, with its key, to the partition in a column."""
+    """Sends each record with its key to the partition that a column contains."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, key="key", value="value", partition="partition")
         return sum(receipt.count for receipt in delivery.result(120))
@@ -84,7 +84,7 @@ def encode(bootstrap: str, topic: str, table: pa.Table, codec: Any) -> int:
 
 
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
-    """Sends with one call per record; yields the number of calls, then of deliveries."""
+    """Sends with one call per record; yields the number of calls, then the number of deliveries."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
         send = producer.send
         for value in values:
@@ -95,7 +95,7 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterato
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
-    """Returns the seconds from call to result of each record, sent one after the other."""
+    """Sends one record after the other; returns the seconds from each call to its result."""
     seconds = []
     with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
         for value in values:

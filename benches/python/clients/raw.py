@@ -23,11 +23,11 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     batch = encode_batches(table.slice(0, ROWS), value="value", compression=codec, batch_size=2 << 20)
     count = table.num_rows // ROWS
     name = topic.encode()
-    # Header with a null client id, then a null transactional id, acks and timeout.
+    # Request header with a null client id; then a null transactional id, acks, and the timeout.
     body = struct.pack(">hhihhhi", PRODUCE, VERSION, 1, -1, -1, ALL_REPLICAS, 30_000)
     body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
     frame = struct.pack(">i", len(body)) + body
-    # Position of the error code in the response: after correlation id, topics, name, partitions and partition.
+    # Position of the error code in the response, which follows correlation id, topics, name, partitions and partition.
     error_at = 4 + 4 + 2 + len(name) + 4 + 4
     host, _, port = bootstrap.partition(":")
     with socket.create_connection((host, int(port))) as connection:
@@ -52,7 +52,9 @@ class Answer(NamedTuple):
 
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
-    """Fetches the whole topic, 16 MiB per request, without decoding: the limit of broker and socket."""
+    """Fetches the whole topic, 16 MiB per request, without decoding. This measures the limit of the broker and the
+    socket.
+    """
     buffer = fresh()
     for answer in answers(bootstrap, topic, count, lambda: buffer):
         yield range(answer.num_rows)

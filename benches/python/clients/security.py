@@ -1,4 +1,6 @@
-"""Security options of the benches' clients, from an environment variable with Java's names; none if it is unset."""
+"""Security options of the benches' clients. An environment variable has them with Java's names; it is unset for
+plaintext.
+"""
 
 import json
 import os

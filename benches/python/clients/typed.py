@@ -1,4 +1,6 @@
-"""Typed values of a topic into Arrow columns: `python -m clients.typed CLIENT FORMAT SERVERS TOPIC COUNT REGISTRY`."""
+"""Decodes typed values of a topic into Arrow columns: `python -m clients.typed CLIENT FORMAT SERVERS TOPIC COUNT
+REGISTRY`.
+"""
 
 import json
 import sys

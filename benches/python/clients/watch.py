@@ -22,7 +22,7 @@ def forget_peak() -> None:
 
 
 class Watch:
-    """Measures from its construction."""
+    """Measures resources from its construction on."""
 
     def __init__(self) -> None:
         self._used = resource.getrusage(resource.RUSAGE_SELF)
