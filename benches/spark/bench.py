@@ -59,7 +59,7 @@ class Bench:
             options = {"rows": str(self.records)}
 
         def read(*columns: str) -> Any:
-            # Spark prunes no columns of Python sources.
+            # Sources in Python select columns by an option, because Spark does not prune columns of these sources.
             named = {"columns": ",".join(columns)} if columns and source in (PYTHON, PREBUILT) else {}
             frame = self.spark.read.format(source).options(**options, **named).load()
             return frame.select(*columns) if columns else frame
@@ -156,7 +156,7 @@ class Bench:
                 self.compare(f"values, {form}", runs, records, {PYTHON: floor, JVM: floor})
 
     def first(self, rounds: int) -> None:
-        """Measures the first query of a session, in a new session each."""
+        """Measures the first query of a session, each time in a new session."""
         took: dict[str, list[float]] = {source: [] for source in (KAFKA, PYTHON, JVM)}
         for _ in range(rounds):
             for source, seconds in took.items():

@@ -1,4 +1,4 @@
-"""Comparison of runs: interleaved, as medians with their spread, with the CPU time used."""
+"""Compares runs of several sources: interleaves them, and returns medians, their spread, and the CPU time used."""
 
 from __future__ import annotations
 

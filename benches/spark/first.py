@@ -1,4 +1,4 @@
-"""Seconds of the first query of a session: `python first.py SOURCE BOOTSTRAP RECORDS`."""
+"""Measures the seconds that the first query of a session takes: `python first.py SOURCE BOOTSTRAP RECORDS`."""
 
 import sys
 import tempfile

@@ -1,4 +1,6 @@
-"""Avro and JSON of eight fields, through Spark's connector with `from_avro` and `from_json` and through ours."""
+"""Reads Avro and JSON of eight fields: through Spark's connector with `from_avro` and `from_json`, and through our
+sources.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Builds a jar with `format("vectors")`, compiled against PySpark's jars: the upper limit of Spark for columns."""
+"""Builds a jar with `format("vectors")`, compiled against PySpark's jars, which shows Spark's upper limit for
+columns.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def run(servers: str, topic: str, path: str) -> None:
         consumer.assign(partitions)
         for tp in partitions:
             offset = table.transaction_version(application(tp))
-            # An offset outside the log raises an error: rows were deleted unread, or the topic was recreated.
+            # An offset outside the log raises an error, because rows were deleted unread or the topic was recreated.
             consumer.seek_to_beginning(tp) if offset is None else consumer.seek(tp, offset)
         while True:
             append(table, *polled(consumer))

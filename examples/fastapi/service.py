@@ -89,7 +89,7 @@ async def read(devices: Devices) -> None:
         latest: dict[str, Any] = {}
         caught_up = False
         while True:
-            # Polls almost without waiting at first: the topic may be empty.
+            # Polls almost without waiting until the state is complete, because the topic may be empty.
             batch = await consumer.poll(1.0 if caught_up else 0.05)
             for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True):
                 take(latest, key, value)

@@ -48,7 +48,7 @@ class Parquet:
     suffix = ".parquet"
 
     def write(self, path: Path, rows: pa.Table, offsets: dict[int, int]) -> None:
-        """Writes a file of rows; `offsets` are the next to read."""
+        """Writes a file of rows; `offsets` are the next offsets to read."""
         kept = rows.replace_schema_metadata({**(rows.schema.metadata or {}), KEY: json.dumps(offsets)})
         write(path, lambda part: pq.write_table(kept, part, compression="zstd"))
 
@@ -63,7 +63,7 @@ class Text:
     suffix = ".txt"
 
     def write(self, path: Path, rows: pa.Table, offsets: dict[int, int]) -> None:
-        """Writes a file of rows; `offsets` are the next to read."""
+        """Writes a file of rows; `offsets` are the next offsets to read."""
         lines = [value or b"" for value in rows["value"].to_pylist()]
         if any(b"\n" in line for line in lines):
             raise ValueError("a value has a line end in it: write Parquet")

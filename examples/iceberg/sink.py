@@ -105,7 +105,7 @@ def run(servers: str, topic: str, name: str) -> None:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
         for tp in partitions:
-            # An offset outside the log raises an error: rows were deleted unread, or the topic was recreated.
+            # An offset outside the log raises an error, because rows were deleted unread or the topic was recreated.
             consumer.seek(tp, offsets[tp]) if tp in offsets else consumer.seek_to_beginning(tp)
         while True:
             rows, read = polled(consumer)

@@ -31,7 +31,8 @@ def counts(spark: SparkSession, servers: str, topic: str) -> DataFrame:
 def run(spark: SparkSession, servers: str, topic: str, target: str, checkpoint: str) -> None:
     def write(changed: DataFrame, _: int) -> None:
         writer = changed.write.format("samsarrow").option("kafka.bootstrap.servers", servers).option("topic", target)
-        # The prefix must be unique to this write: it distinguishes a replay from other writes of the same micro-batch.
+        # The prefix must be unique to this write, because it distinguishes a replay from other writes of the same
+        # micro-batch.
         writer = writer.option("exactlyOnce", "true").option("transactionalIdPrefix", "word-count")
         writer.mode("append").save()
 

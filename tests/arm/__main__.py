@@ -24,7 +24,7 @@ from arm import prepare
 from arm.prepare import CROSS, ROOT, NotHereError
 
 MUSL = "aarch64-unknown-linux-musl"
-# Emulation is about twenty times slower: a part of the property tests' cases is sufficient.
+# Number of cases of the property tests. It is smaller than usual, because emulation is about twenty times slower.
 PROPTEST_CASES = "16"
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(data: bytes) -> str:
-    """Returns a short but reliable hash."""
+    """Returns the first half of the SHA-256 hash."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -53,7 +53,7 @@ def decoded(data: bytes, layout: str) -> str:
     except samsarrow.KafkaError as error:
         return f"{type(error).__name__}: {error}"
     batch.validate(full=True)
-    # Python cannot represent all timestamps of records.
+    # Converts timestamps to integers, because Python cannot represent all timestamps of records.
     columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in batch.columns]
     return f"{batch.num_rows} rows, {digest(repr([column.to_pylist() for column in columns]).encode())}"
 

@@ -1,4 +1,4 @@
-"""Cancellation of a call at its k-th wait, in asyncio and trio."""
+"""Cancels a call at its k-th wait, in asyncio and trio."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from samsarrow.exceptions import ClosedError
 
 @dataclass
 class Scene:
-    """Program, topic and cluster that a disturbance acts on."""
+    """The program, topic and cluster that a disturbance affects."""
 
     cluster: Cluster
     topic: Topic
@@ -303,7 +303,7 @@ class Closed(Disturbance):
         if client is not None:
             if scene.interface.loop == "asyncio":
                 assert scene.program.in_loop is not None
-                # The event loop may end before the call does.
+                # Ignores the error that is raised if the event loop ends before the call.
                 with suppress(CancelledError):
                     scene.program.in_loop(lambda: client.close(10))
             else:

@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Pair:
-    """An interface under a disturbance on a cluster."""
+    """A pair of an interface and a disturbance, and the cluster on which it runs."""
 
     interface: ReadInterface | WriteInterface
     disturbance: Disturbance

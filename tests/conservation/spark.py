@@ -33,10 +33,10 @@ def session() -> Any:
     """Returns the session that all runs share. Its tasks have four attempts."""
     from support.spark import QUICK, local_session
 
-    # Python workers import this module.
+    # Lets Python workers import this module.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     spark = local_session(scratch(), master="local[2,4]", connector=False, **QUICK | {"spark_driver_memory": "1g"})
-    # Runs are expected to cause errors of queries.
+    # Hides the errors of queries, which are expected.
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
@@ -97,7 +97,7 @@ def rows_of(frame: Any) -> list[Row]:
 
 
 class SparkReadInterface(ReadInterface):
-    """A query that reads."""
+    """An interface for reading that runs a query of Spark."""
 
     group = False
     spark = True

@@ -1,4 +1,4 @@
-"""The three sums that hold after every run."""
+"""The three sums, which must be correct after every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PySpark for the probe: a session in a separate process that tests one broker after the other."""
+"""PySpark for the probe: a process with a Spark session, which tests one broker after the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SparkProcess:
         self._process = subprocess.Popen(
             [python, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
-            # Spark's scripts start the JVM; all end as one process group.
+            # Spark's scripts start the JVM, so the processes form a group and end together.
             process_group=0,
         )  # fmt: skip
         self._lines: queue.Queue[str | None] = queue.Queue()

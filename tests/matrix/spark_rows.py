@@ -19,7 +19,7 @@ SCHEMA = (
 
 
 def produced(servers: str) -> list[tuple[Any, ...]]:
-    """Writes rows to the topic and returns them: nulls, empty values, headers, every codec."""
+    """Writes rows with nulls, empty values, headers and every codec to the topic, and returns them."""
     chance = random.Random(11)
     rows: list[tuple[Any, ...]] = []
     ends = [0] * PARTITIONS

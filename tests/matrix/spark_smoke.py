@@ -1,4 +1,4 @@
-"""Tests the source and the sink with a version of PySpark; run by a Python with that PySpark.
+"""Tests the source and the sink with a version of PySpark. A Python with this PySpark runs the program.
 
     python spark_smoke.py                      everything against the embedded broker
     python spark_smoke.py --batches            batches only, against each broker listed on standard input

@@ -1,4 +1,4 @@
-"""Steps of the probe, one for each feature: each uses the feature and compares the results.
+"""Steps of the probe, one for each feature. Each step uses its feature and compares the results.
 
 A step returns if the feature works and raises otherwise. Its records are read back by us, and also by librdkafka if
 another client could see a difference.

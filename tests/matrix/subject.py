@@ -17,7 +17,7 @@ from support.raw import Raw
 from .features import OFFSET_VERSIONS_BEFORE_API_VERSIONS
 
 HOUR = 3_600_000
-# A past time in milliseconds, independent of the broker's clock.
+# A time in the past in milliseconds, which does not depend on the broker's clock.
 LONG_AGO = 1_700_000_000_000
 PATIENCE = 30.0
 

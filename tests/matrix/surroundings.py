@@ -1,4 +1,6 @@
-"""Other versions of Python, pyarrow and Spark, and requirements of the compiled module on the machine."""
+"""Tests with other versions of Python, pyarrow and Spark, and checks of what the compiled module requires of the
+machine.
+"""
 
 from __future__ import annotations
 

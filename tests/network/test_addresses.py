@@ -104,7 +104,7 @@ def test_unreachable_first_address_falls_back_to_next(
     """A silent connection costs its timeout; then the client tries the next address (KIP-302)."""
     fill(broker)
     dead(first, how == "accepts and is silent")
-    # The only bootstrap server; the brokers in its metadata have one address each.
+    # The bootstrap server is the only name with several addresses; each broker in its metadata has one.
     command = [sys.executable, "-c", textwrap.dedent(READER), f"several.test:{network.proxies[0].port}"]
     environment = {**os.environ, "LD_PRELOAD": str(resolver), "SEVERAL_ADDRESSES": f"{first},127.0.0.1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""Clients that start before their broker, and clients during a broker outage.
+"""Clients that start before their broker, and clients whose brokers become unreachable.
 
 `SAMSARROW_AWAY_SECONDS=600` sets an outage of ten minutes, as in `make test-chaos`.
 """
@@ -37,7 +37,7 @@ def numbers(consumer: Consumer, count: int, seconds: float = 60) -> list[int]:
 
 @pytest.fixture
 def gone(broker: Broker, network: Network) -> Network:
-    """Brokers that are unreachable at first, with 40 records."""
+    """Brokers that have 40 records and are unreachable at first."""
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for i in range(40):
             producer.send("four", b"%d" % i, partition=i % 4)
@@ -54,7 +54,7 @@ def test_consumer_starts_before_its_broker(gone: Network, protocol: str, caplog:
     ) as consumer:
         consumer.subscribe(["four"]) if group else consumer.assign(FOUR)
         until = time.monotonic() + 4
-        # An unreachable broker is logged as a warning.
+        # The client logs a warning about the unreachable broker.
         while time.monotonic() < until or not warned(caplog.records):
             assert consumer.poll(0.3).num_rows == 0
         gone.each(Proxy.heal)
@@ -109,7 +109,7 @@ def test_producer_starts_before_its_broker(
     thread = threading.Thread(target=write)
     thread.start()
     thread.join(3)
-    # An unreachable broker is logged as a warning.
+    # The client logs a warning about the unreachable broker.
     until(lambda: warned(caplog.records))
     assert thread.is_alive(), odd
     gone.each(Proxy.heal)
@@ -158,7 +158,7 @@ def test_clients_recover_from_broker_outage(
         before, accepted = network.requests(), network.accepted()
         network.each(FAULTS[fault])
         began = time.monotonic()
-        # An unreachable broker is logged as a warning.
+        # The client logs a warning about the unreachable broker.
         while time.monotonic() - began < AWAY or not warned(caplog.records):
             assert clients.odd == []
             time.sleep(0.2)

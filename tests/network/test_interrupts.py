@@ -140,7 +140,7 @@ PROGRAM = """
 
 @pytest.fixture
 def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes]]:
-    # A separate topic, so that consumers get no rows while they wait.
+    # Consumers poll a separate topic, so that they get no rows while they wait.
     broker.create_topic("p")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("t", b"x").result(30)
@@ -224,7 +224,7 @@ def test_ctrl_c_interrupts_every_call(
     broker.heal()
     go()
     _, err = program.communicate(timeout=60)
-    # Interrupted calls do not make the process fail.
+    # The process succeeds although its calls were interrupted.
     assert program.returncode == 0, err.decode()
     assert b"panicked" not in err, err.decode()
 

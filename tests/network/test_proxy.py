@@ -1,4 +1,4 @@
-"""The faults of the test proxy itself."""
+"""Tests the faults that the test proxy itself injects."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_cut_at_position(echo: Echo, proxy: Proxy, side: str, share: float) -> N
         came = answer(s)
         assert len(came) < 700
         assert (len(came) > 400) == (side == "answer" and share > 0)
-        # True if the request reached the broker.
+        # The broker has received the whole request only if the response was cut.
         assert (echo.taken > 1000) == (side == "answer")
     with connect(proxy) as s:
         s.sendall(request(1, 1000))

@@ -210,7 +210,7 @@ def network_of(request: pytest.FixtureRequest) -> Callable[..., tuple[Broker, Ne
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_repeated_resets_under_load(broker: Broker, network: Network, protocol: str) -> None:
-    """For three seconds every connection breaks after 0.2 s, on a link with delay and jitter."""
+    """For three seconds, every connection breaks 0.2 s after its start, on a link with delay and jitter."""
     network.each(lambda proxy: proxy.switch(delay=0.005, jitter=0.01))
     over = threading.Event()
     sent = [0] * 4

@@ -1,4 +1,4 @@
-"""Use of a link with 50 ms delay each way and 10 MB/s."""
+"""Clients use the capacity of a link with a delay of 50 ms each way and 10 MB/s."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
     yield "new admin: list_topics", lambda: asking.list_topics(timeout=T)
 
 
-# If a broker closes the connection, the client retries once, as brokers before ApiVersions do so.
+# If a broker closes the connection, the client retries once, because brokers without ApiVersions close it.
 TRIES = {"closed at once": 2}
 
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted, recreated and resized beside a healthy one, while brokers restart and links break.
+"""Some topics are deleted, recreated and resized beside a healthy topic, while brokers restart and links break.
 
 Runs with each group protocol for `SAMSARROW_CHAOS_SECONDS` (15; ten minutes in `make test-chaos`), with
 `SAMSARROW_CHAOS_SEED`.
@@ -288,7 +288,7 @@ def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_
         f"asked {dict(requests)}"
     )
     assert gap <= LONGEST_GAP, (gap, wreck.events, members.log()[-6000:])
-    # Four clients at three brokers: a few requests per second each while a topic is missing.
+    # Each of four clients sends a few requests per second to three brokers while a topic is missing.
     assert requests["Metadata"] <= 60 * (ended - began), requests
     assert requests["JoinGroup"] + requests["FindCoordinator"] + requests["OffsetFetch"] <= 60 * (ended - began), (
         requests

@@ -38,7 +38,7 @@ def denied(secure: SecureKafka) -> Iterator[str]:
     ]
     with Admin(bootstrap_servers=secure.bootstrap_servers) as admin:
         admin.create_acls(acls)
-        # The broker applies the ACLs after the controller.
+        # Waits, because the broker applies the ACLs later than the controller.
         until(lambda: set(acls) <= set(admin.describe_acls()))
         admin.create_topics([f"{prefix}topic"])
     yield prefix

@@ -1,4 +1,4 @@
-"""Kerberos authentication at Apache Kafka with a test KDC and MIT's library, by keytab and by ticket cache."""
+"""Kerberos authentication with Apache Kafka, a test KDC and MIT's library, by keytab and by ticket cache."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_each_method_has_a_recipe() -> None:
 
 
 def moved(text: str, folder: Path) -> str:
-    """Replaces paths of the page by those of the test."""
+    """Replaces the paths in a recipe by paths of the test."""
     return re.sub(r"(^|:)/(etc|var)/", rf"\g<1>{folder}/\2/", text)
 
 
@@ -80,7 +80,7 @@ def test_recipes_are_valid_options(
     config = {key: moved(value, folder) if isinstance(value, str) else value for key, value in config_of(block).items()}
     for variable in re.findall(r"\${env:(\w+)}", block):
         monkeypatch.setenv(variable, "wonderland")
-    # No connection is needed for host names in examples.
+    # Replaces the host names of examples, because no connection is needed.
     config["bootstrap.servers"] = "localhost:1"
     if name == "Kerberos":
         with pytest.raises(KafkaError, match=r"keytab|GSSAPI"):

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: the payload sent to an MSK broker, with a signature equal to botocore's."""
+"""AWS_MSK_IAM: the payload sent to an MSK broker has the signature that botocore computes."""
 
 import importlib
 import sys
@@ -99,7 +99,7 @@ def test_credentials_from_profile(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> 
     assert payload["x-amz-credential"].startswith("AKIDFILE/")
     assert payload["x-amz-signature"] == signature(payload, "file/s3cret+", monkeypatch)
     msk.payloads.clear()
-    # A profile named as for Java takes precedence over the environment.
+    # A profile named with Java's option takes precedence over the environment.
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"

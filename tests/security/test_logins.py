@@ -1,4 +1,6 @@
-"""Every authentication method with all kinds of operations at Apache Kafka, beside Java's client and librdkafka."""
+"""Every authentication method works for all kinds of operations on Apache Kafka, as with Java's client and
+librdkafka.
+"""
 
 from __future__ import annotations
 

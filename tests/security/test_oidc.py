@@ -1,4 +1,4 @@
-"""Tokens of an issuer at Apache Kafka, which verifies their signatures, beside librdkafka."""
+"""Tokens of an issuer, whose signatures Apache Kafka verifies; librdkafka uses the same options."""
 
 import time
 from collections.abc import Iterator

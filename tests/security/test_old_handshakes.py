@@ -1,4 +1,6 @@
-"""Authentication at old Kafka versions: raw tokens after handshake v0, and each version of SaslAuthenticate."""
+"""Authentication with old Kafka versions: with raw tokens after handshake v0, and with each version of
+SaslAuthenticate.
+"""
 
 from __future__ import annotations
 
@@ -74,5 +76,5 @@ def test_login(kafka: OldSecureKafka, mechanism: str) -> None:
 def test_wrong_password(kafka: OldSecureKafka, mechanism: str) -> None:
     with Admin(**options(kafka, mechanism, "guess")) as admin, pytest.raises(KafkaError) as raised:
         admin.list_topics(timeout=5)
-    # Before 1.0, a broker closes the connection without an error.
+    # Before Kafka 1.0, a broker closes the connection without an error.
     assert "guess" not in str(raised.value)

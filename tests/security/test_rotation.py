@@ -57,7 +57,7 @@ def test_certificate_rotation_under_load(tmp_path, caplog):
             reader.start()
             for number in range(1, ROTATIONS + 1):
                 rotate(number)
-                # The response is lost with the connection; the next connection reads the files again.
+                # The broker closes the connection without a response, so the next connection reads the files again.
                 broker.fail("Produce", drop="after")
                 if number % 10 == 0:
                     broker.fail("Fetch", drop="before")

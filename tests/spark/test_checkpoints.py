@@ -1,4 +1,4 @@
-"""Checkpoints handed over between Spark's connector and our two sources, in both directions."""
+"""Queries that switch between Spark's connector and our two sources, in both directions, and keep their checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path

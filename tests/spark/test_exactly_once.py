@@ -1,4 +1,4 @@
-"""Micro-batches that Spark repeats, written exactly once by the sink."""
+"""The sink writes micro-batches exactly once even if Spark repeats them."""
 
 import shutil
 from collections import Counter
@@ -111,7 +111,7 @@ def test_write_outside_of_a_micro_batch_is_rejected() -> None:
 
 
 def test_foreach_batch_with_two_sinks(copy: Copy, spark: Any, kafka: KafkaServer) -> None:
-    """Two sinks of one micro-batch with different prefixes; the micro-batch is repeated after the first is written."""
+    """Two sinks write one micro-batch with different prefixes. It is repeated after the first sink has written it."""
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     failing = [True]
 

@@ -23,7 +23,7 @@ def example(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Functions for tasks are pickled by value: workers cannot import the file.
+    # Functions for tasks are pickled by value, because workers cannot import the file.
     from pyspark import cloudpickle
 
     sys.modules[name] = module

@@ -47,7 +47,7 @@ def transaction(kafka: KafkaServer, name: str, topic: str) -> Iterator[Producer]
 
 @pytest.mark.parametrize("by_column", [False, True])
 def test_query_switches_between_sinks(copy: Copy, kafka: KafkaServer, by_column: bool) -> None:
-    """Each sink completes, and skips, micro-batches that the other has begun."""
+    """Each sink completes micro-batches that the other sink has begun, and skips the parts that are already written."""
     expressions = (*EXPRESSIONS, f"'{copy.gone}' topic") if by_column else EXPRESSIONS
     expected: Counter[str] = Counter()
     for number, (first, second) in enumerate([SINKS[::-1], SINKS, SINKS[::-1]]):

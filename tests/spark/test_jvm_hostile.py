@@ -52,7 +52,7 @@ class Mutator:
 
     @staticmethod
     def batches(body: bytes) -> Iterator[int]:
-        """Yields the start of batches: an offset, a length that fits, an epoch, magic 2."""
+        """Yields the positions at which a record batch starts. Its base offset, length and magic byte identify it."""
         at = 0
         while at + HEADER <= len(body):
             length = int.from_bytes(body[at + 8 : at + 12], "big")

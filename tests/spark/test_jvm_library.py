@@ -1,4 +1,4 @@
-"""Finding, checking and loading the native library of the JVM reader, and the errors if that fails."""
+"""The native library of the JVM reader is found, checked and loaded; errors explain failures."""
 
 import hashlib
 import importlib.util
@@ -150,7 +150,7 @@ def a_jar(path: Path, number: str) -> Path:
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder on Python's path for the jar's package; no jar is installed or built."""
+    """A folder with paths for an installed and for a built jar, neither of which exists at first."""
     monkeypatch.delenv(VARIABLE, raising=False)
     # Uses `sys.modules`, because a function with the same name hides the module.
     monkeypatch.setattr(sys.modules["samsarrow.spark.jar"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")

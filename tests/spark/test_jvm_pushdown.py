@@ -80,5 +80,5 @@ def test_statistics_are_estimated_without_reading(jvm: Jvm, topic: str) -> None:
     statistics = (
         jvm(subscribe=topic).where("partition = 1")._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()
     )
-    # Much larger than the actual size, so that Spark does not broadcast a topic by mistake.
+    # The estimate is much larger than the actual size, so that Spark does not broadcast a topic by mistake.
     assert int(str(statistics.sizeInBytes())) == 15 * 4096

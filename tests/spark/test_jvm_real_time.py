@@ -72,7 +72,7 @@ def test_records_are_delivered_during_a_batch(
 ) -> None:
     source, target = create_topic(kafka, 2), create_topic(kafka)
     produce(kafka, source, {0: ["a0", "a1"], 1: ["b0"]})
-    # Spark does not request offsets in this mode: the source reads them itself.
+    # In this mode Spark does not request offsets, so the source reads them itself.
     query = start(source, target, "value", commitOffsets="true", **{"kafka.group.id": source})
     until(lambda: query.exception() is None and len(copied(target)) == 3, lambda: (copied(target), query.exception()))
     took = []

@@ -51,7 +51,7 @@ class Feeder(threading.Thread):
 
 
 class Timeline:
-    """A log of events, for the analysis of failures."""
+    """A log of events, which helps to analyse failures."""
 
     def __init__(self, errors: Path) -> None:
         self.errors = errors

@@ -1,4 +1,4 @@
-"""Batch reads through Spark's own connector and our two sources have equal rows, schemas and kinds of errors.
+"""Batch reads through Spark's own connector and our two sources return equal rows, schemas and kinds of errors.
 
 `DIFFERENT` lists intended differences, which docs/spark.md explains to users.
 """

@@ -1,4 +1,4 @@
-"""Streams through Spark's own connector and our two sources have equal rows, offsets and kinds of errors."""
+"""Streams through Spark's own connector and our two sources return equal rows, offsets and kinds of errors."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Writes through Spark's own connector and our two sinks have equal records in topics and equal kinds of errors."""
+"""Writes through Spark's own connector and our two sinks produce equal records and equal kinds of errors."""
 
 import datetime
 import itertools
@@ -24,7 +24,7 @@ WHEN = datetime.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=datetime.UTC)
 
 TO = {"topic": "{topic}"}
 
-# Schema, rows, options; `{topic}` is a topic of two partitions.
+# Cases: schema, rows and options; `{topic}` is a topic of two partitions.
 CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, str]]] = {
     "value as text": ("value string", [("a",), ("",), (None,), ("ü",)], TO),
     "value as binary": ("value binary", [(b"a",), (b"",), (b"\xff",)], TO),

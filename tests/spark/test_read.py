@@ -16,7 +16,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def topic(kafka: KafkaServer) -> str:
-    """A topic of two partitions: 30 records in the first, 10 in the second, one with headers, one tombstone."""
+    """A topic with 30 records in partition 0 and 10 in partition 1. One record has headers, and one is a tombstone."""
     from samsarrow import Admin, NewTopic
 
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:

@@ -94,7 +94,7 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
     shared = {f"kafka.{name}": value for name, value in login.items()}
     shared |= {f"kafka.ssl.truststore.{name}": value for name, value in trust.items()}
     shared |= {"kafka.sasl.username": "alice", "kafka.config.providers": "env"}
-    # Only the driver has the second variable: tasks that resolved it would fail.
+    # Only the driver has the second variable, so tasks would fail if they resolved it.
     referring = shared | {"kafka.sasl.password": "${env:PASSWORD}"}
     token = shared | {"kafka.sasl.password": "${env:DRIVERS}", "delegationToken": "true"}
     copies = [

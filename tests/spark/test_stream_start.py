@@ -29,7 +29,7 @@ def earlier(spark: Any) -> str:
     from samsarrow.spark.datasource import KafkaDataSource
     from samsarrow.spark.stream_spark40 import Spark40StreamReader
 
-    # Local classes are pickled by value: workers need not import this module.
+    # Local classes are pickled by value, so workers need not import this module.
     class EarlierSource(KafkaDataSource):
         @classmethod
         def name(cls) -> str:

@@ -130,7 +130,7 @@ def test_failed_attempt_writes_nothing(query: Query) -> None:
 
 
 def test_later_of_two_concurrent_attempts_writes(query: Query) -> None:
-    """Occurs with speculation, or if an executor that Spark has given up is still running."""
+    """Two attempts run concurrently with speculation, or if an executor that Spark considers lost still runs."""
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield from batches(A[:1])

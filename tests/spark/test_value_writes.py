@@ -278,7 +278,7 @@ def test_rows_that_do_not_match_the_schema(
 
 
 class Stream:
-    """A query that writes typed values, one micro-batch per file."""
+    """A query that reads files and writes them as typed values, with one micro-batch per file."""
 
     def __init__(self, spark: Any, servers: str, folder: Path) -> None:
         self._spark, self._servers, self._folder = spark, servers, folder

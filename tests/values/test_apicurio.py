@@ -68,7 +68,7 @@ def test_schemas_are_registered_and_found(client: SchemaRegistry, topic: str) ->
     assert json.loads(latest.schema) == SECOND
     assert client.schema(subject=subject, version=1).id == first
     assert json.loads(client.schema(id=first).schema) == FIRST
-    # This version of Apicurio has no GUIDs.
+    # This version of Apicurio does not support GUIDs.
     assert latest.guid is None
 
 

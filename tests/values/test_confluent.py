@@ -234,7 +234,7 @@ def test_framing_of_other_registries(client: SchemaRegistry) -> None:
 
 
 def test_guid_framing_matches_confluent() -> None:
-    """Fixed bytes, independent of the installed version."""
+    """The expected bytes are constants, so that they do not depend on the installed version."""
     serde = pytest.importorskip("confluent_kafka.schema_registry.serde")
     guid = "89791762-2336-4186-9674-299b90a802e2"
     named = serde.SchemaId("AVRO", 258, guid)

@@ -1,4 +1,6 @@
-"""Values of Java's Avro and of Apicurio's serializers, and schema resolution; Java's readers are the oracle."""
+"""Values of Java's Avro and of Apicurio's serializers, and schema resolution. Expected results are those of Java's
+readers.
+"""
 
 from __future__ import annotations
 

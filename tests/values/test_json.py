@@ -1,4 +1,6 @@
-"""JSON values: random types and texts, compared with Python's `json`; SAMSARROW_JSON_PAIRS=20000 for the long form."""
+"""JSON values of random types and texts, compared with Python's `json`. SAMSARROW_JSON_PAIRS=20000 runs the long
+form.
+"""
 
 from __future__ import annotations
 

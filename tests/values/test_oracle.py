@@ -1,4 +1,4 @@
-"""Random schemas and data, compared with fastavro; SAMSARROW_AVRO_PAIRS=10000 for the long form."""
+"""Random schemas and data, compared with fastavro. SAMSARROW_AVRO_PAIRS=10000 runs the long form."""
 
 from __future__ import annotations
 

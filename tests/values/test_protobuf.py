@@ -1,4 +1,4 @@
-"""Random messages, compared with Google's protobuf; SAMSARROW_PROTOBUF_SCHEMAS=10000 for the long form."""
+"""Random messages, compared with Google's protobuf. SAMSARROW_PROTOBUF_SCHEMAS=10000 runs the long form."""
 
 from __future__ import annotations
 
