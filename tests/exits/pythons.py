@@ -56,8 +56,9 @@ def packages(version: str) -> Path:
 
 
 def spark() -> Path:
-    """Returns a folder with PySpark alone, which any Python version can import. The packages beside it in site-packages
-    are compiled for this version.
+    """Returns a folder that contains only PySpark and py4j, which any Python version can import.
+
+    Other packages in site-packages may be compiled for the running Python version.
     """
     folder = CACHE / "spark"
     folder.mkdir(parents=True, exist_ok=True)

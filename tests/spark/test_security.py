@@ -226,7 +226,8 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
     (folder / "files").mkdir()
     (folder / "files" / "ca.pem").write_text(broker.ca_pem)
     secrets = {"key": "".join(shown.key.splitlines()[1:-1])[:40], "env": "canary-password"}
-    # Secrets of login methods that are not used, but are nevertheless part of plans.
+    # Secret options that this application does not need to log in. They are passed to Spark, so they must not appear in
+    # its output either.
     idle = {n: f"canary-{n}" for n, _, kind, _ in option_table() if kind == "secret" and n not in USED}
     secrets |= idle
     common = {

@@ -198,7 +198,7 @@ class KafkaServer:
 
     @property
     def pid(self) -> int:
-        """Process id of the broker."""
+        """Process id of the running broker. Fails if the broker was never started."""
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 

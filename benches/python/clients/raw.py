@@ -109,8 +109,8 @@ def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview
 
 def end_of_records(answer: memoryview, name: int) -> int:
     """Returns the offset after the last complete batch, found by batch lengths alone."""
-    # Skips correlation id, throttle time, topics, name, partitions, partition, error, two watermarks, aborted and
-    # length.
+    # Skip the fields before the records: correlation id, throttle time, topic count, topic name, partition count,
+    # partition index, error code, high watermark, last stable offset, aborted transaction count and record length.
     at = 4 + 4 + 4 + 2 + name + 4 + 4 + 2 + 16 + 4 + 4
     following = 0
     while at + 61 <= len(answer):

@@ -234,7 +234,7 @@ impl Error {
         Self::Authentication { address: address.into(), reason: reason.into(), cause: None }
     }
 
-    /// Adds to an authentication error the exception of application code that caused it.
+    /// Attaches the application exception that caused an authentication error. Other errors are returned unchanged.
     #[must_use]
     pub fn caused_by(self, raised: Foreign) -> Self {
         match self {

@@ -1,7 +1,7 @@
-//! CRC-32C and CRC-32, computed with special instructions of the processor.
+//! CRC-32C and CRC-32, computed with CPU instructions where available and with lookup tables otherwise.
 //!
-//! A register is the checksum before its final inversion; `update` extends it by more bytes. Both checksums are
-//! bit-reversed: the lowest bit of a byte, a register or a vector has the highest power of x.
+//! A *register* is a checksum before its final inversion; `update` feeds more bytes into it. Both checksums are
+//! bit-reflected: the lowest bit of a byte, register or vector is the coefficient of the highest power of x.
 
 #[cfg(target_arch = "aarch64")]
 mod arm;

@@ -38,7 +38,7 @@ pub const COLUMNS: [Column; 8] = [
 ];
 
 impl Column {
-    /// Returns the column's name.
+    /// Returns the name of the column in Spark's schema, such as `timestampType`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Key => "key",

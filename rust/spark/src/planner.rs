@@ -108,9 +108,8 @@ impl StreamPlanner {
         }
     }
 
-    /// Reports data loss if a topic at the query's current offsets was recreated. Planning the next micro-batch would
-    /// report the loss as well. But Spark plans no micro-batch as long as the new topic ends at the offset up to which
-    /// the old topic was read.
+    /// Reports data loss if a topic in `start` was recreated. Planning the next micro-batch would also detect this, but
+    /// Spark does not plan one while the new topic's end offset equals the offset that the query has already reached.
     ///
     /// # Errors
     /// Fails if a topic was recreated and `failOnDataLoss` is set.

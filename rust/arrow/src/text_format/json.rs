@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Specifies which values that are already JSON are embedded.
+/// Selects which bytes that are valid JSON are written as nested JSON instead of as a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Embed {
     /// Written as text.

@@ -109,7 +109,7 @@ impl Handler for TxnOffsetCommitRequest {
                 .for_each(|partition_code| *partition_code = code);
         }
         call.state.transaction_began();
-        // The commit may have created a group, whose expiry needs the timer.
+        // Wakes the group timer: the commit may have created a group, whose expiry may now be the earliest deadline.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&response(&self, codes))
     }

@@ -72,7 +72,7 @@ pub(super) struct UnreadRun {
     counted: Vec<u64>,
 }
 
-/// Failures of one report.
+/// Unread failures removed by one call of [`Unread::take`], ordered by the first occurrence of each cause.
 #[derive(Debug)]
 pub(crate) struct Failures {
     causes: Vec<((Arc<str>, String), Cause)>,

@@ -203,7 +203,8 @@ async fn recreated_topic_is_committed_to_once_its_id_is_known() {
 
 #[tokio::test]
 async fn deleted_topic_delays_no_other_commit_and_backs_off() {
-    // Requests use topic ids until an id is unknown, then topic names.
+    // By default, requests use topic ids, and topic names if the client does not know the id of every topic. In the
+    // second case, OffsetCommit v9 always uses names.
     for more in [
         &[("allow.auto.create.topics", "false")][..],
         &[("allow.auto.create.topics", "false"), ("api.version.offset_commit", "9")],

@@ -94,7 +94,8 @@ impl Seeds {
         }
     }
 
-    /// Appends the bytes of a tree after some mutations of the tree. In some cases, the bytes are mutated too.
+    /// Appends the encoding of `tree`. Unless `valid` is set, the tree is mutated first, and sometimes the encoded
+    /// bytes are mutated as well.
     fn write(
         &mut self,
         mut tree: Node,

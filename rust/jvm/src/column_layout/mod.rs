@@ -20,8 +20,8 @@ use crate::value_decoding::DecodedColumn;
 use headers::headers;
 use nested::nested;
 
-/// Number of slots before the slots of the vectors. They contain the number of rows and the number of vectors; the
-/// other slots are unused.
+/// Number of header slots, which precede the slots of the vectors. The first two contain the number of rows and the
+/// number of vectors; the remaining header slots are unused.
 pub const HEAD: usize = 8;
 /// Number of slots per vector. The slots of nested vectors follow those of their parent.
 pub const SLOTS: usize = 8;

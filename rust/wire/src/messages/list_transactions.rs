@@ -20,7 +20,7 @@ messages! {
         transaction_states: Vec<TransactionState> => 0..;
     }
 
-    /// A transaction with its transactional id, producer id and state.
+    /// A transaction that matches the filters of the request.
     struct TransactionState {
         transactional_id: String => 0..;
         producer_id: i64 => 0..;

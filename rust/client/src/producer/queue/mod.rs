@@ -315,7 +315,7 @@ impl PartitionQueue {
         results
     }
 
-    /// Returns true if a batch in flight has expired, so that its records already have their error.
+    /// Returns true if the in-flight batch with this `order` has expired. Its records have then already failed.
     pub(crate) fn is_expired(&self, order: u64) -> bool {
         self.in_flight.iter().any(|sent| sent.order == order && sent.expired)
     }

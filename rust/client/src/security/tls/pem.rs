@@ -22,9 +22,8 @@ pub(super) fn is_pem(bytes: &[u8]) -> bool {
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 
-/// Returns all sections in order, or the reason why the text is invalid. Lines may have any length, and line breaks may
-/// be written as the two characters `
-/// `, as is common in properties and environment variables.
+/// Returns the sections in order, or a message that explains why the text is invalid. Lines may have any length. Line
+/// breaks may also be written as the two characters `\n`, as is common in properties files and environment variables.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, String> {
     let mut result = Vec::new();
     let mut rest = text;
