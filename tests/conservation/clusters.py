@@ -205,7 +205,7 @@ class Topic:
             self._failures.clear()
 
     def _write(self, rows: int) -> None:
-        """Writes rows. Every other value is not a valid `long`: consumers that decode values send it to a dead letter topic."""
+        """Writes rows. Every other value is not a valid `long`, so that consumers send it to a dead letter topic."""
         for _ in range(rows):
             number, self._next = self._next, self._next + 1
             self._producer.produce(
