@@ -143,8 +143,8 @@ fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, 
 }
 
 /// Creates the array without Arrow's check of each view, which takes 15 to 25 % of the time to decode small records
-/// (ADR 12). Builds with debug assertions still run the check, so all tests do.
-#[allow(unsafe_code, reason = "measured: see above and ADR 12")]
+/// (ADR 14). Builds with debug assertions still run the check, so all tests do.
+#[allow(unsafe_code, reason = "measured: see above and ADR 14")]
 fn array(
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,
