@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from samsarrow._sync import run_sync
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ async def read_to_ends(
     try:
         set_ends(core, ends)
         while True:
-            unfinished, added = core.bounds()
+            # A consumer that was closed has no partitions left to read, which must not look like the end.
+            unfinished, added = consumer._open.bounds()
             if added:
                 new_ends = await consumer._end_offsets([TopicPartition(*tp) for tp in added], None)
                 set_ends(core, new_ends)
@@ -42,6 +44,43 @@ async def read_to_ends(
                 yield batch
     finally:
         core.lift_ends()
+
+
+class BoundedBatches:
+    """Batches of a bounded read by a blocking consumer. After an error, the next batch is read again.
+
+    A generator would end with its first error, and a later read would look complete.
+
+    Args:
+        consumer: consumer to poll.
+        ends: by partition, the first offset that is not read.
+    """
+
+    def __init__(self, consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> None:
+        self._consumer, self._ends = consumer, ends
+        self._batches: AsyncGenerator[pa.RecordBatch, None] | None = None
+        self._ended = False
+
+    def __iter__(self) -> BoundedBatches:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._ended:
+            raise StopIteration
+        if self._batches is None:
+            self._batches = read_to_ends(self._consumer, self._ends)
+        try:
+            return run_sync(anext(self._batches))
+        except StopAsyncIteration:
+            self._ended = True
+            raise StopIteration from None
+        except BaseException:
+            self._batches = None
+            raise
+
+    def __del__(self) -> None:
+        if self._batches is not None:
+            run_sync(self._batches.aclose())
 
 
 def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:

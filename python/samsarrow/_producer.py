@@ -222,6 +222,11 @@ class ProducerBase(Runner):
     def _send_offsets_to_transaction(
         self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None
     ) -> Coroutine[Any, Any, None]:
+        if not isinstance(group_metadata, tuple) or len(group_metadata) != 4:
+            raise TypeError(
+                "group_metadata must be the result of Consumer.group_metadata(), or a ConsumerGroupMetadata, "
+                f"not {type(group_metadata).__name__}"
+            )
         group, member, generation, instance = group_metadata
         identity = (group, member, generation, instance)
         return self._run(self._open.send_offsets_to_transaction(to_offsets(offsets), identity, to_seconds(timeout)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._arguments import names_arguments
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow._sync import Awaiting, checkpoint, documented_by, shielded
 from samsarrow.exceptions import KafkaError
@@ -92,6 +93,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return await (pending if isinstance(pending, _core.Delivery) else await pending)
 
+    @names_arguments
     async def send_batch(
         self,
         topic: str,

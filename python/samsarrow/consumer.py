@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from inspect import isawaitable
 from types import TracebackType
@@ -12,7 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._bounded_reader import read_to_ends
+from samsarrow._bounded_reader import BoundedBatches
 from samsarrow._consumer import CommitCallback, ConsumerBase
 from samsarrow._sync import Blocking, run_sync
 from samsarrow._unclosed import close_consumer
@@ -172,7 +172,7 @@ class Consumer(Blocking, ConsumerBase):
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not respond.
         """
         ends = run_sync(self._current_ends(timeout))
-        return pa.RecordBatchReader.from_batches(self.schema, _all(read_to_ends(self, ends)))
+        return pa.RecordBatchReader.from_batches(self.schema, BoundedBatches(self, ends))
 
     def commit(self, what: Committable | None = None, *, timeout: Seconds | None = None) -> None:
         """Commits offsets to the group, and waits for the acknowledgement.
@@ -308,14 +308,3 @@ class Consumer(Blocking, ConsumerBase):
         # After an exception, the rows of the last poll may not be processed, so only rows of earlier polls are
         # committed.
         run_sync(self._close(kind is None, None))
-
-
-def _all(batches: AsyncGenerator[pa.RecordBatch, None]) -> Iterator[pa.RecordBatch]:
-    """Runs an async generator of a blocking consumer, and yields its batches."""
-    try:
-        while True:
-            yield run_sync(batches.__anext__())
-    except StopAsyncIteration:
-        pass
-    finally:
-        run_sync(batches.aclose())

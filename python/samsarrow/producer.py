@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._arguments import names_arguments
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow._sync import Blocking, run_sync
 from samsarrow.exceptions import KafkaError
@@ -85,6 +86,7 @@ class Producer(Blocking, ProducerBase):
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return pending if isinstance(pending, _core.Delivery) else run_sync(pending)
 
+    @names_arguments
     def send_batch(
         self,
         topic: str,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.common import names_of
+from samsarrow._arguments import names_arguments
 from samsarrow.access import (
     AclBinding,
     AclFilter,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.common import operations
+from samsarrow._arguments import names_arguments
 from samsarrow.cluster_types import (
     BrokerDescription,
     ClusterDescription,

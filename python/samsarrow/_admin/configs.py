@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
+from samsarrow._arguments import names_arguments
 from samsarrow.admin_types import (
     ConfigChange,
     ConfigEntry,

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.common import names_of, operations
+from samsarrow._arguments import names_arguments
 from samsarrow.admin_types import (
     GroupLag,
     PartitionLag,

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.common import names_of
 from samsarrow._admin.common import to_partition as _tp
+from samsarrow._arguments import names_arguments
 from samsarrow.admin_types import (
     OffsetSpec,
 )

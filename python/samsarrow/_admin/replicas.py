@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.common import to_partition as _tp
+from samsarrow._arguments import names_arguments
 from samsarrow.cluster_types import (
     ElectionType,
     LogDir,

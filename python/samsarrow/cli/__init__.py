@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -105,6 +106,20 @@ def cli() -> None:
     """Kafka for Python at Arrow speed."""
 
 
+def _prepare_streams() -> None:
+    """Replaces standard streams that lose data or do not exist.
+
+    Without buffers (`python -u`, `PYTHONUNBUFFERED`), a write to a pipe may be partial: rows that were not written
+    would count as written, and be committed. Streams are missing if the parent process has closed them.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    out = sys.stdout
+    if isinstance(getattr(out, "buffer", None), io.RawIOBase):
+        sys.stdout = open(out.fileno(), "w", encoding=out.encoding, errors=out.errors, closefd=False)  # noqa: SIM115
+
+
 def _forget_output() -> None:
     """Redirects stdout to the null device, so that the flush at exit does not fail after an error."""
     # In tests, stdout may be an object without a file descriptor.
@@ -117,6 +132,7 @@ def main() -> None:
 
     The exit code is then 1, or 3 if some operations of the command succeeded.
     """
+    _prepare_streams()
     try:
         cli()
     except KafkaError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -288,6 +289,8 @@ class Output:
             self._complete()
 
     def _open(self, schema: pa.Schema) -> Writer:
+        if self._path is None and getattr(sys.stdout, "name", None) == os.devnull:
+            raise click.ClickException("standard output is closed: rows would be lost; write them to a file with -O")
         self._out = sys.stdout.buffer if self._path is None else self._create()
         form, codec = self._output_format.form, self._output_format.compress
         stream = self._path is None or self._path.suffix == ".arrows"

@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +22,18 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     Arguments are checked only after the function has raised TypeError or AttributeError, so successful calls cost
     nothing.
     """
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                return await function(*args, **kwargs)
+            except (TypeError, AttributeError) as error:
+                if (fault := _fault_of_call(function, args, kwargs)) is None:
+                    raise
+                raise TypeError(fault) from error
+
+        return cast("Callable[P, R]", call_async)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -71,7 +83,7 @@ def _fault(kind: Any, value: Any, path: str) -> str | None:
         return _fault_of_mapping(inner, value, path)
     if origin is not None and issubclass(origin, Iterable):
         return _fault_of_items(inner, value, path)
-    if not isinstance(kind, type):
+    if kind is Any or not isinstance(kind, type):
         return None
     if not _is_instance(kind, value):
         return f"{path} must be {_name(kind)}, not {type(value).__name__}"
