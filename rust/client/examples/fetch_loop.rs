@@ -1,5 +1,5 @@
-//! The least that a consumer could do: our own connection asks for a whole topic and looks at nothing but offsets. What
-//! `make bench-tls` holds the consumer against.
+//! Fetches a whole topic over one connection of the client and decodes nothing but offsets. `make bench-tls` compares
+//! the consumer with this minimum of work.
 //!
 //!     fetch_loop BOOTSTRAP TOPIC COUNT [OPTION=VALUE ...]
 
@@ -14,7 +14,7 @@ use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Asked for at once, and read at once.
+/// Maximum size of a Fetch response, and size of the steps in which the response is read, in bytes.
 const FETCH: i32 = 16 << 20;
 const CHUNK: usize = 512 << 10;
 const TIME: Duration = Duration::from_secs(60);
@@ -58,9 +58,10 @@ async fn run(bootstrap: &str, topic: &str, count: i64, options: &Options) -> Res
     Ok(offset)
 }
 
-/// The offset after the last whole batch: found by the lengths alone.
+/// Returns the offset after the last complete batch, which is found by the lengths of the batches.
 fn end_of_records(answer: &[u8], name: usize) -> Option<i64> {
-    // Throttle time, topics, name, partitions, partition, error, two watermarks, aborted, length.
+    // Skips throttle time, topic count, name, partition count, partition, error, two watermarks, aborted transactions
+    // and length.
     let mut at = 4 + 4 + 2 + name + 4 + 4 + 2 + 16 + 4 + 4;
     let mut following = None;
     while let Some(head) = answer.get(at..at + 61) {
@@ -76,7 +77,7 @@ fn end_of_records(answer: &[u8], name: usize) -> Option<i64> {
     following
 }
 
-/// Seconds of this process, of user and system (`man 5 proc`; 100 ticks a second on every Linux).
+/// Returns the user and system CPU time of this process in seconds (`man 5 proc`). Linux counts 100 ticks per second.
 fn cpu() -> Result<f64, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, rest) = stat.rsplit_once(')').ok_or("no /proc/self/stat")?;

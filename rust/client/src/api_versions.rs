@@ -87,7 +87,7 @@ impl ApiVersions {
     /// most `newest`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedVersion`] with the API and both ranges.
+    /// Fails with [`Error::UnsupportedVersion`], which contains the API and both ranges, if there is no such version.
     pub(crate) fn choose(&self, supported: SupportedVersions, chosen: Option<i16>, newest: Option<i16>) -> Result<i16> {
         let api = supported.key.name();
         let Some((min, max)) = self.range(supported.key) else {

@@ -137,7 +137,8 @@ impl RetryRounds<'_> {
     }
 }
 
-/// Adds to an error that the request was sent twice, if the error may be due to the success of the first request.
+/// If an error may be due to the success of an earlier request, adds to the error that the request was sent twice.
+/// Other errors are returned unchanged.
 fn add_earlier_request(key: ApiKey, error: Error) -> Error {
     let Error::Server { code, .. } = &error else { return error };
     let may_be_done = match key {
@@ -158,8 +159,8 @@ fn add_earlier_request(key: ApiKey, error: Error) -> Error {
     error.context(format!("{} was sent again because no response came, and the first may have done it", key.name()))
 }
 
-/// Adds the first KRaft release that supports the API to an error, for APIs that clusters with ZooKeeper supported
-/// earlier.
+/// For APIs that KRaft clusters did not support at first, adds to an error the first Kafka release whose KRaft clusters
+/// support the API.
 fn add_kraft_release(key: ApiKey, error: Error) -> Error {
     let since = match key {
         ApiKey::DescribeUserScramCredentials | ApiKey::AlterUserScramCredentials => "3.5",

@@ -185,7 +185,7 @@ impl Admin {
     pub async fn alter_users(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         changes.iter().try_for_each(UserAlteration::check)?;
         let deadline = Instant::now() + timeout;
-        // The errors of the first round name the caller's timeout.
+        // In the first round, the remaining time is the caller's timeout, so that errors of this round name it.
         let mut remaining = timeout;
         let mut done: PerUser<()> = Vec::new();
         for mut round in rounds(changes)? {

@@ -18,8 +18,8 @@ impl Options {
     /// Parses the options of a client of `kind`. The dotted and the snake_case form of a name refer to the same option.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for an unknown name (with a suggestion), an invalid value, a name given twice, an
-    /// option of another client, or one that is not supported.
+    /// Fails with [`Error::Configuration`] if a name is unknown (the error then suggests a name) or given twice, if a
+    /// value is invalid, or if an option belongs to another client or is not supported.
     pub fn parse(kind: ClientKind, pairs: impl IntoIterator<Item = (String, OptionValue)>) -> Result<Options> {
         let (mut provider_settings, mut rest) = (BTreeMap::new(), Vec::new());
         for (name_given, value) in pairs {
@@ -78,7 +78,7 @@ impl Options {
 /// Checks that a client of `kind` has an option of this name.
 ///
 /// # Errors
-/// [`Error::Configuration`] that names the replacement, or the nearest name.
+/// Fails with [`Error::Configuration`] if there is no such option. The error names the replacement or the nearest name.
 pub fn check_name(kind: ClientKind, name_given: &str) -> Result<()> {
     let dotted = name_given.replace('_', ".");
     if api_name(&dotted).is_some() || provider_setting(name_given).is_some() {

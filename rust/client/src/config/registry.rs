@@ -67,7 +67,7 @@ impl RegistryOptions {
     /// Parses the options. The dotted and the snake_case form of a name refer to the same option.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for an unknown name, an invalid value, or a name given twice.
+    /// Fails with [`Error::Configuration`] if a name is unknown or given twice, or if a value is invalid.
     pub fn parse(
         urls: Vec<String>,
         context: Option<String>,

@@ -43,8 +43,8 @@ impl Consumer {
     /// Stores offsets for a later commit, with `enable.auto.offset.store=false`.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if `poll` stores offsets itself, if an offset or its metadata is invalid, or if a
-    /// partition is not assigned, because another consumer may own it.
+    /// Fails with [`Error::Configuration`] if `poll` stores offsets itself, if an offset or its metadata is invalid, or
+    /// if a partition is not assigned, because another consumer may own it.
     pub fn store_offsets(&self, offsets: Offsets) -> Result<()> {
         let group = self.group()?;
         if group.auto_stores() {
@@ -67,7 +67,7 @@ impl Consumer {
     /// topic.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if a batch was not created by a consumer.
+    /// Fails with [`Error::Configuration`] if a batch was not created by a consumer.
     pub fn offsets_after(&self, batches: &[RecordBatch]) -> Result<Offsets> {
         Ok(self.offsets_of_ends(ends_of_rows(batches)?))
     }

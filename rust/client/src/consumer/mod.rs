@@ -119,7 +119,8 @@ impl Consumer {
     /// tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if the consumer is subscribed to topics, because the group then assigns partitions.
+    /// Fails with [`Error::Configuration`] if the consumer is subscribed to topics, because the group then assigns
+    /// partitions.
     pub fn assign(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.check_open()?;
         if self.subscription().is_some() {
@@ -149,7 +150,7 @@ impl Consumer {
     /// runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if `group.id` is missing, or if partitions are assigned manually.
+    /// Fails with [`Error::Configuration`] if `group.id` is missing, or if partitions are assigned manually.
     pub fn subscribe(&self, subscription: Subscription) -> Result<()> {
         let group = self.group()?;
         if group.membership.subscription().is_none() && !self.fetcher.shared.nothing_assigned() {
@@ -186,7 +187,7 @@ impl Consumer {
     /// Triggers a rebalance at the next poll; `reason` appears in the broker's log.
     ///
     /// # Errors
-    /// [`Error::State`] if the consumer has no subscription.
+    /// Fails with [`Error::State`] if the consumer has no subscription.
     pub fn enforce_rebalance(&self, reason: &str) -> Result<()> {
         let group = self.group()?;
         if self.subscription().is_none() {

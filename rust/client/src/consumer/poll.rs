@@ -32,7 +32,7 @@ impl Consumer {
     /// runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if the consumer has neither a subscription nor an assignment.
+    /// Fails with [`Error::Configuration`] if the consumer has neither a subscription nor an assignment.
     pub fn begin_poll(&self) -> Result<()> {
         self.check_open()?;
         self.cluster.metrics().polls.begin();
@@ -120,7 +120,7 @@ impl Consumer {
     /// assigned partitions. Returns false if the commit did not complete within `timeout`.
     ///
     /// # Errors
-    /// [`Error::Wakeup`] if `wakeup` was called.
+    /// Fails with [`Error::Wakeup`] if `wakeup` was called.
     pub async fn prepare(&self, event: &Rebalance, timeout: Duration) -> Result<bool> {
         let _polling = self.group.as_ref().map(|group| group.membership.polling());
         self.unless_woken(self.prepare_event(event, Instant::now() + timeout)).await

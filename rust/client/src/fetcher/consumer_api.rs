@@ -15,12 +15,12 @@ use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 /// Maximum age of a broker's last Fetch response. Partition ends from older responses are not used.
 const MAX_END_AGE: Duration = Duration::from_secs(1);
 
-/// Progress of a bounded read: the partitions that are not finished.
+/// Partitions that a bounded read has not finished.
 #[derive(Debug, Default)]
 pub struct Bounds {
     /// Partitions that have not reached their end: the partition, its position if known, and its end.
     pub open: Vec<(TopicPartition, Option<i64>, i64)>,
-    /// Partitions that have no end and are not paused, because a rebalance assigned them after the read began.
+    /// Unpaused partitions that have no end, because a rebalance assigned them after the read began.
     pub unbounded: Vec<TopicPartition>,
 }
 
@@ -89,7 +89,7 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Returns the progress of a bounded read.
+    /// Returns the partitions that a bounded read has not finished.
     pub(crate) fn bounds(&self) -> Bounds {
         let state = self.lock();
         let mut bounds = Bounds::default();
@@ -163,7 +163,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Records that the application has finished the rows returned so far.
+    /// Records that the application has processed the rows returned so far.
     pub(crate) fn finish(&self) {
         self.lock().finish();
         self.record_poll();
@@ -210,8 +210,8 @@ impl Shared {
         ends.collect()
     }
 
-    /// Waits for the position of a partition. Like a poll, returns an error that prevents the position from becoming
-    /// known.
+    /// Waits until the position of a partition is known and returns it. If an error prevents this, removes the error
+    /// from the queue, like a poll, and returns it. Returns `None` if `deadline` passes first.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
         let result = self.wait_for(deadline, |state| {
             if state.closed {
@@ -234,7 +234,7 @@ impl Shared {
         });
         let result = result.await;
         if let Some(Err(_)) = &result {
-            // The start offset is looked up again, as it is after a poll has raised the error.
+            // Wakes the tasks, so that they look up the start offset again, as after a poll that has raised the error.
             self.notify_tasks();
         }
         result

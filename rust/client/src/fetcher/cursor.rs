@@ -65,8 +65,8 @@ pub(super) struct Cursor {
     pub(super) recreated: bool,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
-    /// Leader epoch of the record before `position`, or -1 if unknown (KIP-320); `last_epoch` is that of the record
-    /// before `fetch_offset`.
+    /// Leader epoch of the record before `position`, or -1 if unknown (KIP-320); `last_epoch` is the leader epoch of
+    /// the record before `fetch_offset`.
     pub(super) position_epoch: i32,
     pub(super) last_epoch: i32,
     /// Leader epoch in which the position was last validated; -1 if it was never validated.

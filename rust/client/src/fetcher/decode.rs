@@ -58,7 +58,8 @@ pub(super) fn decode(
                 Err(error) => (error.appended, Some(decode_error(&error))),
             }
         };
-        // If an error occurs before the first row, `appended` has no next offset.
+        // If an error occurs before the first row, `appended.next_offset` is not set, so the segment keeps the offset
+        // of the first record to decode.
         let next_offset = appended.next_offset.max(part.from);
         segments.push(Segment {
             tp: tp.clone(),

@@ -45,8 +45,8 @@ impl State {
         Some((number, parts))
     }
 
-    /// Returns true if there is capacity for one more chunk. `others` is the number of running decode tasks that are
-    /// left out of the calculation.
+    /// Returns true if there is capacity for one more chunk. Each running decode task counts as one chunk, except
+    /// `others` of them.
     fn may_decode(&self, others: usize) -> bool {
         let decoding = self.decode_slots.decoding.saturating_sub(others);
         self.queued + decoding * CHUNK_BYTES < self.capacity()

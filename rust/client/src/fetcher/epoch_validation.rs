@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Validates the positions of a round whose last records were written before the current leader was elected.
+    /// Validates the positions of `round` whose preceding record was written before the current leader was elected.
     pub(super) async fn validate(&self, node: i32, round: &Round) -> Result<()> {
         let open = round.partitions.iter().filter(|request| request.last_epoch >= 0);
         let (from_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|request| request.from_replica);

@@ -133,7 +133,7 @@ impl Source {
     }
 
     /// Validates the positions of the round against the leader's log, if necessary. Returns true if positions were
-    /// validated, because this may have changed cursors.
+    /// validated, which may have changed cursors.
     async fn validate_positions(&self, node: i32, round: &Round, pending: &mut PendingDecodes<'_>) -> Result<bool> {
         if round.partitions.iter().all(|one| one.last_epoch < 0) {
             return Ok(false);
@@ -274,8 +274,8 @@ impl Source {
         if positions_changed {
             self.shared.notify_tasks();
         }
-        // If records are pending, their decoding notifies the poll. An earlier notification would only take the core
-        // from the decoder.
+        // If records are pending, their decoding notifies the poll. If the poll were notified earlier, it would only
+        // compete with the decoder for the core.
         if pending.records.is_empty() {
             self.shared.notify_poll();
         }

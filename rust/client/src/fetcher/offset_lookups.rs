@@ -22,7 +22,7 @@ pub(super) struct MovedPosition {
 }
 
 impl MovedPosition {
-    /// Returns the explanation for the log and the event.
+    /// Returns the text that explains the move, for the log and the event.
     pub(super) fn reason(&self, reset: &str) -> String {
         let Self { from, to, .. } = self;
         let skipped = match to - from {

@@ -19,7 +19,7 @@ pub(super) struct FetchPartitionRequest {
     /// Leader epoch of the record before `offset`, which the broker compares with its log (KIP-320); -1 if it is
     /// unknown or need not be compared.
     pub(super) last_epoch: i32,
-    /// Epoch of the partition's leader, as far as known (KIP-320).
+    /// Leader epoch of the partition in the client's metadata (KIP-320).
     pub(super) leader_epoch: i32,
     /// True if the request goes to a replica that is closer than the leader (KIP-392).
     pub(super) from_replica: bool,

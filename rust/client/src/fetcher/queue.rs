@@ -94,7 +94,7 @@ impl Failed {
     }
 }
 
-/// Treatment of the rows of one segment at the front of the queue.
+/// Action to take for the rows of one segment at the front of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Deliver,

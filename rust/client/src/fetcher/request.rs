@@ -98,7 +98,8 @@ pub(super) fn plan(
                         id
                     }
                 };
-                // The position's topic id comes from newer metadata than this snapshot.
+                // Skips the partition if its position belongs to a recreated topic that this snapshot does not contain
+                // yet.
                 if cursor.is_of_another_topic(topic_id) {
                     continue;
                 }
@@ -138,15 +139,15 @@ pub(super) fn plan(
 }
 
 /// Returns the epoch of the last record if a new leader was elected after it, because only an election can truncate the
-/// log. Otherwise returns -1: a broker that does not know the epoch would report the offset as out of range, for
-/// example because a topic that was downgraded from message format v2 has no epochs.
+/// log. Otherwise returns -1, because a broker that does not know the epoch would report the offset as out of range.
+/// For example, a topic that was downgraded from message format v2 has no epochs.
 fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
     if cursor.last_epoch < leader && cursor.validated_epoch != leader { cursor.last_epoch } else { -1 }
 }
 
 /// Returns the newest version that can name all topics of the round, like Java's client. Versions with topic ids are
-/// excluded if an id is unknown: a broker may support these versions without reporting ids, which require inter-broker
-/// protocol 2.8.
+/// excluded if an id is unknown, because a broker may support these versions without reporting ids. Brokers report ids
+/// only from inter-broker protocol 2.8 on.
 pub(super) fn newest_version(round: &Round) -> i16 {
     let without_id = round.partitions.iter().any(|partition| partition.topic_id.is_zero());
     if without_id { TOPIC_IDS_VERSION - 1 } else { FetchRequest::MAX_VERSION }

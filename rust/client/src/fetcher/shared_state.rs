@@ -51,7 +51,7 @@ impl Shared {
         self.poll_ready.notify_waiters();
     }
 
-    /// Records that pieces of responses of these partitions are in the queue or have a slot there.
+    /// Records that pieces of Fetch responses for these partitions are in the queue or have a slot in it.
     pub(super) fn mark_queued(&self, partitions: &[(TopicPartition, u64)]) {
         let mut state = self.lock();
         for (tp, version) in partitions {

@@ -54,14 +54,14 @@ pub(super) struct State {
     pub(super) polls: u64,
     /// True if a fetch task waits for the next poll before it sends a request.
     awaits_poll: bool,
-    /// Number of polls that currently wait for rows. While there is one, a seek takes effect immediately and not only
+    /// Number of polls that currently wait for rows. While a poll waits, a seek takes effect immediately instead of
     /// with the next poll.
     pub(super) waiting: usize,
     /// True if a fetch is delayed until another broker's records of the partition are decoded, because the new records
     /// must not overtake them.
     pub(super) blocked_on_decode: bool,
-    /// Position and leader epoch of each partition before the rows of the last poll. The application may not have
-    /// finished these rows.
+    /// Position and leader epoch of each partition before the rows of the last poll. The application may still be
+    /// processing these rows.
     last_delivered: HashMap<TopicPartition, (Option<i64>, i32)>,
     /// True if a position has reached the end of a bounded read since a poll last returned.
     end_reached: bool,
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// Records that the application has finished the rows returned so far.
+    /// Records that the application has processed the rows returned so far.
     pub(super) fn finish(&mut self) {
         self.last_delivered.clear();
         self.polls += 1;

@@ -28,8 +28,8 @@ const EPOCH_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// may be behind.
 const SAME_EPOCH_RETRY: Duration = Duration::from_secs(1);
 
-/// Interval after which unchanged offsets are committed again, because a group without members keeps its offsets only
-/// for `offsets.retention.minutes` (KIP-211), which is at least one minute.
+/// Interval after which unchanged offsets are committed again. A group without members keeps its offsets only for
+/// `offsets.retention.minutes` (KIP-211), which is at least one minute.
 const RECOMMIT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A commit in the queue.
@@ -87,7 +87,7 @@ impl Batch {
     }
 }
 
-/// Returns the error for a partition that is missing from a response, so its offset may not have been committed.
+/// Returns the error for a partition that is missing from a response. Its offset may not have been committed.
 fn without_outcome(tp: &TopicPartition) -> Error {
     Error::protocol("the coordinator", format!("OffsetCommit has no outcome for {tp}"))
 }
@@ -310,8 +310,8 @@ impl CommitSender {
                     self.membership.request_rejoin(&identity, RejoinReason::RebalanceInProgress);
                     return outcome;
                 }
-                // The member rejoins with its id, because with a new id it would wait a session timeout for its own old
-                // membership.
+                // The member rejoins with its id, because with a new id it would have to wait until its old membership
+                // has timed out.
                 ErrorCode::ILLEGAL_GENERATION => {
                     self.membership.request_rejoin(&identity, RejoinReason::IllegalGeneration);
                     return outcome;

@@ -245,7 +245,8 @@ impl ConsumerGroup {
         let (identity, offsets, error) = match self.commit_identity_now(&offsets) {
             _ if offsets.is_empty() => (MemberIdentity::default(), offsets, None),
             Ok(identity) => (identity, offsets, None),
-            // An empty commit sends no request, but keeps the order of the results.
+            // An error is queued as an empty commit, which sends no request, so that results keep the order of the
+            // calls.
             Err(error) => (MemberIdentity::default(), Offsets::new(), Some(error)),
         };
         // Locked until the commit is queued, so that ids have the order of the commits.

@@ -88,7 +88,7 @@ struct ConsumerMember<'a> {
     version: u64,
     /// Newest subscription whose topics are known.
     topics: Option<SubscribedTopics>,
-    /// Last assignment from the coordinator, while names of its topics are unknown.
+    /// Last assignment from the coordinator, if the names of its topics are not known yet.
     unresolved: Option<Assignment>,
     /// Partitions that the coordinator has assigned.
     target: Option<Owned>,

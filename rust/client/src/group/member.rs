@@ -61,8 +61,9 @@ pub(crate) struct Member {
     pub(crate) commits: Arc<CommitQueue>,
     pub(crate) waker: Arc<dyn PollWaker>,
     /// Partitions and number of the last generation. Eager members own no partitions when they join, so their assignors
-    /// report these partitions instead, like Java's assignors with `onAssignment`. They are kept when the member is
-    /// fenced, because the coordinator may have lost the group; otherwise newer generations take precedence.
+    /// report these partitions instead, like Java's assignors with `onAssignment`. They are also kept when the member
+    /// is fenced, because the coordinator may have lost the group. If the group still exists, newer generations take
+    /// precedence.
     pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
     /// True once a request to join was sent. The coordinator may have handled the request even if no response arrived
     /// (KIP-848).

@@ -20,7 +20,7 @@ impl Subscription {
     /// Subscribes to topics by name.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if a name is empty.
+    /// Fails with [`Error::Configuration`] if a name is empty.
     pub fn topics(names: impl IntoIterator<Item = String>) -> Result<Subscription> {
         let names: BTreeSet<String> = names.into_iter().collect();
         if names.contains("") {
@@ -32,7 +32,7 @@ impl Subscription {
     /// Subscribes to every topic whose whole name matches `pattern`, in RE2 syntax.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if the pattern is invalid.
+    /// Fails with [`Error::Configuration`] if the pattern is invalid.
     pub fn pattern(pattern: &str) -> Result<Subscription> {
         let whole = Regex::new(&format!("^(?:{pattern})$"));
         let invalid = |error| Error::configuration(format!("cannot subscribe to the pattern {pattern:?}: {error}"));

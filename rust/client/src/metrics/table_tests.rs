@@ -1,4 +1,4 @@
-//! Consistency of the table with the ids.
+//! Tests that the metrics table is consistent with the metric ids.
 
 use std::collections::BTreeSet;
 

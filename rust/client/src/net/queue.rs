@@ -1,4 +1,5 @@
-//! Queue of frames and the callers that wait for their responses, and requests of a login, which are never held back.
+//! Methods of [`Connection`] that queue frames together with the callers that wait for the responses. Requests of a
+//! login are never held back.
 
 use std::sync::atomic::Ordering;
 

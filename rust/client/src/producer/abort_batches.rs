@@ -5,7 +5,7 @@ use super::batch::BatchResult;
 use crate::error::Error;
 
 impl Accumulator {
-    /// Fails batches that were never sent. Batches that were sent are retried further, because they may be in the log.
+    /// Fails batches that were never sent. Batches that were sent are still retried, because they may be in the log.
     pub(crate) fn abort_unsent(&mut self, error: &Error) -> Vec<BatchResult> {
         let mut results = Vec::new();
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {

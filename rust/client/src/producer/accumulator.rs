@@ -32,7 +32,7 @@ pub(crate) struct Limits {
 pub(super) struct Node {
     pub(super) in_flight: usize,
     pub(super) throttled_until: Option<Instant>,
-    /// Time since which batches wait for the broker without being sent.
+    /// Time at which batches began to wait for the broker without being sent.
     pub(super) stalled_since: Option<Instant>,
 }
 

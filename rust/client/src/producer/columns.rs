@@ -140,7 +140,7 @@ async fn send_rows(
     Ok(())
 }
 
-/// Adds the position in the call to an error in a batch whose first row is row `first` of the call.
+/// Adds the number of the row in the call to an error of a batch whose first row is row `first` of the call.
 fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Error {
     let error = match error {
         EncodeError::Row { row, what } => EncodeError::Row { row: first as usize + row, what },

@@ -350,7 +350,7 @@ impl Producer {
             }
             accumulator.closed = true;
         }
-        // If the coordinator does not respond to the abort, the wait for it counts towards `timeout`.
+        // The wait for the coordinator's response to the abort counts towards `timeout`.
         let flushed = self.flush(Some(remaining_until(deadline))).await;
         let remaining = Error::closed("the producer (before this record was delivered)");
         self.shared.shut_down(&remaining);

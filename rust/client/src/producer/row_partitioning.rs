@@ -293,8 +293,8 @@ impl<'a> RowPlan<'a> {
         Ok(groups)
     }
 
-    /// Returns the number of bytes that one core compresses at a time. Only the last batch of each group may be partly
-    /// filled.
+    /// Returns the size of a group in bytes. Each core compresses one group at a time, and only the last batch of a
+    /// group may be partly filled.
     fn group_size(&self) -> usize {
         self.chunk.div_ceil(2 * workers()).max(self.target)
     }

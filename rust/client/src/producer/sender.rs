@@ -83,7 +83,7 @@ async fn send_batches(shared: &Arc<Shared>) {
 }
 
 fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<ReadyBatches> {
-    // The channel is bounded in effect, because the accumulator returns at most `max.in.flight.requests.per.connection`
+    // The channel has no limit of its own, but the accumulator returns at most `max.in.flight.requests.per.connection`
     // requests per broker.
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::clone(shared);

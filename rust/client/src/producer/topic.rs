@@ -85,12 +85,12 @@ impl Topic {
             self.sticky = Sticky::default();
             self.partitions.iter_mut().for_each(|queue| queue.leader = None);
         }
-        // The partition count of a topic only grows, unless the topic was recreated; a stale broker may report fewer
-        // partitions.
+        // The partition count of a topic only grows, unless the topic was recreated. A smaller count comes from a stale
+        // broker and is ignored.
         self.count = if recreated { known.partitions.len() } else { self.count.max(known.partitions.len()) };
         for partition in &known.partitions {
             let Ok(at) = usize::try_from(partition.partition) else { continue };
-            // Responses contain every partition from 0 on; an index beyond their count is invalid.
+            // A valid response contains all partitions from 0 on, so a larger index is invalid.
             if at >= known.partitions.len() {
                 continue;
             }

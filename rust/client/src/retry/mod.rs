@@ -52,7 +52,8 @@ impl Retry {
     /// Waits before the next attempt if `error` is retriable.
     ///
     /// # Errors
-    /// `error` if it is not retriable; a timeout with `context` and the cause at the deadline.
+    /// Fails with `error` if it is not retriable, and at the deadline with a timeout that contains `context` and the
+    /// cause.
     pub(crate) async fn again(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
         if error.retriable() { self.wait(error, context).await } else { Err(error) }
     }
@@ -60,7 +61,7 @@ impl Retry {
     /// Waits before the next attempt, even if `error` is not retriable.
     ///
     /// # Errors
-    /// A timeout with `context` and the cause at the deadline.
+    /// Fails at the deadline with a timeout that contains `context` and the cause.
     pub(crate) async fn wait(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
         let delay = self.backoff.next_delay();
         self.wait_for(delay, error, context).await
@@ -70,7 +71,7 @@ impl Retry {
     /// shortly before the deadline.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// Fails like [`Self::wait`].
     pub(crate) async fn wait_until_deadline(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
         let (delay, remaining) = (self.backoff.next_delay(), self.left());
         let delay = if remaining < MIN_REMAINING { delay } else { delay.min(remaining.mul_f64(0.75)) };
@@ -80,7 +81,7 @@ impl Retry {
     /// Like [`Self::wait`], with a given delay.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// Fails like [`Self::wait`].
     pub(crate) async fn wait_for(
         &mut self,
         delay: Duration,

@@ -88,8 +88,8 @@ impl Registry {
     /// schema share one request.
     ///
     /// # Errors
-    /// [`Error::SchemaNotFound`] if the schema does not exist (this result is cached); [`Error::Registry`] if the
-    /// registry cannot be reached.
+    /// Fails with [`Error::SchemaNotFound`] if the schema does not exist (this result is cached), and with
+    /// [`Error::Registry`] if the registry cannot be reached.
     pub async fn schema(&self, key: SchemaKey) -> Result<Arc<RegisteredSchema>> {
         let inner = Arc::clone(&self.inner);
         let fetch = || async move {
@@ -108,7 +108,7 @@ impl Registry {
     /// Returns a version of a subject, by default the latest, together with all schemas that it references.
     ///
     /// # Errors
-    /// Like [`Self::schema`], except that a not-found result is not cached.
+    /// Fails like [`Self::schema`], except that a not-found result is not cached.
     pub async fn version(&self, subject: &str, version: Option<i32>) -> Result<Arc<RegisteredSchema>> {
         let schema = match version {
             Some(version) => self.inner.by_version(subject, version, false).await?,
@@ -131,7 +131,7 @@ impl Registry {
     /// Returns the versions of a subject.
     ///
     /// # Errors
-    /// Like [`Self::version`].
+    /// Fails like [`Self::version`].
     pub async fn versions(&self, subject: &str) -> Result<Vec<i32>> {
         let context = format!("versions of subject {subject}");
         let path = format!("/subjects/{}/versions", self.inner.percent_encode(subject));
@@ -143,7 +143,7 @@ impl Registry {
     /// Returns the subjects in the client's context.
     ///
     /// # Errors
-    /// [`Error::Registry`] if the registry cannot be reached.
+    /// Fails with [`Error::Registry`] if the registry cannot be reached.
     pub async fn subjects(&self) -> Result<Vec<String>> {
         let context = &self.inner.context;
         let path = match context.as_str() {
@@ -160,8 +160,8 @@ impl Registry {
     /// Registers a schema and returns its id. A schema that is already registered keeps its id.
     ///
     /// # Errors
-    /// [`Error::SchemaIncompatible`] with the registry's reasons; [`Error::Registry`] if the schema is invalid or the
-    /// registry cannot be reached.
+    /// Fails with [`Error::SchemaIncompatible`], which contains the registry's reasons, if the schema is incompatible,
+    /// and with [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
     pub async fn register(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<u64> {
         let inner = &self.inner;
         let context = format!("a schema for subject {subject}");
@@ -190,8 +190,8 @@ impl Registry {
     /// Returns the id of a schema that is already registered.
     ///
     /// # Errors
-    /// [`Error::SchemaNotFound`] if the subject has no such schema; [`Error::Registry`] if the registry cannot be
-    /// reached.
+    /// Fails with [`Error::SchemaNotFound`] if the subject has no such schema, and with [`Error::Registry`] if the
+    /// registry cannot be reached.
     pub async fn lookup(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<u64> {
         let inner = &self.inner;
         let context = format!("a schema of subject {subject}");
@@ -206,7 +206,7 @@ impl Registry {
     /// compatible.
     ///
     /// # Errors
-    /// [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
+    /// Fails with [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
     pub async fn check(&self, subject: &str, schema: &NewSchema) -> Result<Vec<String>> {
         let inner = &self.inner;
         let context = format!("a schema for subject {subject}");
@@ -235,7 +235,7 @@ impl Registry {
     /// Returns the compatibility level of a subject, such as `BACKWARD`, or the global level.
     ///
     /// # Errors
-    /// [`Error::Registry`] if the registry cannot be reached.
+    /// Fails with [`Error::Registry`] if the registry cannot be reached.
     pub async fn compatibility(&self, subject: Option<&str>) -> Result<String> {
         let path = match subject {
             Some(subject) => format!("/config/{}?defaultToGlobal=true", self.inner.percent_encode(subject)),

@@ -314,7 +314,7 @@ async fn poll_waits_for_unresponsive_brokers() {
     let error = unreachable.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
 
-    // Requests of one API after the other get no response within the caller's timeout.
+    // For one API after another, requests get no response within the caller's timeout.
     for api in [ApiKey::Metadata, ApiKey::FindCoordinator, ApiKey::OffsetFetch, ApiKey::ListOffsets, ApiKey::Fetch] {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;

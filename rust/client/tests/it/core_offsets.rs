@@ -60,7 +60,8 @@ async fn commits_are_readable_in_all_versions_of_one_storage() {
             let requested = [other.clone(), tp(0), tp(2)];
             let found = fetch_committed(&cluster, &coordinator, &requested, false, SOON).await.unwrap();
             let offsets: Vec<_> = found.iter().map(|(_, found)| found.as_ref().map(|f| f.offset)).collect();
-            // Version 0 uses ZooKeeper, to which only the first round has committed, and without metadata.
+            // Version 0 reads from ZooKeeper, to which only the first round has committed. That commit stored no
+            // metadata.
             let (expected, metadata) = match (committed_in, fetched_in) {
                 (_, 0) => (Some(1), Some("")),
                 (0, _) => (None, None),

@@ -82,7 +82,7 @@ async fn new_topic_with_unready_leader_preserves_order() {
     broker.on_request(ApiKey::Produce, move |_| {
         requests += 1;
         (requests == 1).then(|| {
-            // In this time the producer sends the next batches, to a leader that does not have its sequence yet.
+            // During this time, the producer sends the next batches to a leader that does not know its sequence yet.
             std::thread::sleep(Duration::from_millis(100));
             Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
         })
@@ -393,7 +393,7 @@ async fn send_call_does_not_join_the_next_transaction() {
     producer.send(record("t", 0, "second")).await.unwrap();
     producer.commit_transaction(None).await.unwrap();
     assert_eq!(producer.cancel_batch(&call), 2);
-    // Contains the records and the markers of both transactions.
+    // The log contains the records and the markers of both transactions.
     let sent: Vec<_> = read(&broker, "t", 0).into_iter().filter_map(|row| row.value).collect();
     assert!(sent.contains(&b"second".to_vec()) && !sent.contains(&b"single".to_vec()), "{sent:?}");
 }

@@ -72,7 +72,7 @@ impl Token {
     /// claim.
     ///
     /// # Errors
-    /// Like [`Self::new`]. Also fails if `until` is out of range.
+    /// Fails like [`Self::new`], and if `until` is out of range.
     pub fn until_seconds(value: String, until: Option<f64>) -> std::result::Result<Self, String> {
         let token = Self::new(value, None)?;
         let Some(until) = until else { return Ok(token) };

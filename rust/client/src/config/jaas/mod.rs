@@ -114,7 +114,8 @@ impl Entry {
     /// Parses the configuration, which must be a single entry.
     ///
     /// # Errors
-    /// [`Error::Configuration`], which contains no secrets.
+    /// Fails with [`Error::Configuration`] if the entry is invalid or contains an unknown module. The error contains no
+    /// secrets.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut tokens = Tokens::new(text);
         let module = match tokens.next()? {
@@ -178,8 +179,8 @@ impl Entry {
     /// user set.
     ///
     /// # Errors
-    /// [`Error::Configuration`] if the entry belongs to another mechanism, sets an option that is set already, or if
-    /// its options contradict each other.
+    /// Fails with [`Error::Configuration`] if the entry belongs to another mechanism, sets an option that is set
+    /// already, or if its options contradict each other.
     pub(super) fn merge(self, sasl: &mut SaslOptions, is_set: impl Fn(&str) -> bool) -> Result<()> {
         let module = self.module;
         if !module.mechanisms().contains(&sasl.mechanism) {

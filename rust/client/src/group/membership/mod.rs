@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((membership.owned().len(), membership.committable().len()), (0, partitions.len()));
         membership.finish_revocation();
         assert!(membership.committable().is_empty());
-        // A quadratic implementation takes minutes.
+        // A quadratic implementation would take minutes.
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 

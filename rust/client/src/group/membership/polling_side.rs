@@ -56,8 +56,8 @@ impl Membership {
         state.owned.union(&state.revoked).cloned().collect()
     }
 
-    /// Returns the event for the rebalance listener when the consumer closes: partitions are revoked, or lost if the
-    /// membership has already ended.
+    /// Returns the event that the rebalance listener receives when the consumer closes. It revokes the partitions, or
+    /// reports them as lost if the membership has already ended.
     pub(crate) fn final_rebalance(&self) -> Option<Rebalance> {
         let state = self.lock();
         let owned: Vec<_> = state.owned.iter().cloned().collect();
@@ -81,8 +81,8 @@ impl Membership {
         Polling(self)
     }
 
-    /// Returns the error that ended the membership; the next poll rejoins. An error after which the member must not
-    /// rejoin is returned by every call. Without such an error, returns the next error that did not end the membership.
+    /// Returns the error that ended the membership; the next poll rejoins. If the member must not rejoin, every call
+    /// returns the error. If no error has ended the membership, returns the next other error for `poll`.
     pub(crate) fn failure(&self) -> Option<Error> {
         let mut state = self.lock();
         match &state.failure {

@@ -51,7 +51,8 @@ impl Membership {
         self.wait_for(|state| state.rejoin_reason.take()).await
     }
 
-    /// Suspends the task until the next poll and, with a failure, until `poll` has raised it.
+    /// Suspends the task until the application polls. If `failure` is given, the task stays suspended until `poll` has
+    /// raised this error.
     pub(crate) fn suspend_until_poll(&self, failure: Option<Error>) {
         let mut state = self.lock();
         // A poll that began earlier and is still running also counts.

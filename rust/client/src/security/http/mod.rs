@@ -71,7 +71,7 @@ impl Client {
     /// Sends a POST request to the path of the endpoint.
     ///
     /// # Errors
-    /// Like [`Self::request`].
+    /// Fails like [`Self::request`].
     pub(crate) async fn post(&self, headers: HeaderMap, body: String) -> Result<Response> {
         self.request(Method::POST, &self.endpoint.path, headers, body).await
     }
@@ -79,7 +79,8 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// [`Error::Connection`] if another attempt may succeed, otherwise [`Error::Tls`] or [`Error::Authentication`].
+    /// Fails with [`Error::Connection`] if another attempt may succeed, otherwise [`Error::Tls`] or
+    /// [`Error::Authentication`].
     pub(crate) async fn request(
         &self,
         method: Method,

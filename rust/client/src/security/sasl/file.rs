@@ -23,7 +23,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
 /// Like [`read_text`], but does not block the runtime, and removes leading and trailing whitespace.
 ///
 /// # Errors
-/// [`Error::Authentication`] if the file cannot be read.
+/// Fails with [`Error::Authentication`] if the file cannot be read.
 pub(super) async fn read_trimmed(name: &str, path: &Path) -> Result<String> {
     let owned = path.to_owned();
     let read = tokio::task::spawn_blocking(move || read_text(&owned)).await;

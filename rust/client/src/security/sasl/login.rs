@@ -96,8 +96,8 @@ impl Login {
     /// Logs in on a new connection, or on a connection whose session is about to end.
     ///
     /// # Errors
-    /// [`Error::Authentication`] if the broker rejects the login or cannot be verified; [`Error::Connection`] if
-    /// another attempt may succeed.
+    /// Fails with [`Error::Authentication`] if the broker rejects the login or cannot be verified, and with
+    /// [`Error::Connection`] if another attempt may succeed.
     pub(crate) async fn authenticate(
         &self,
         io: &impl SaslIo,

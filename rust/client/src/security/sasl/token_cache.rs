@@ -80,7 +80,7 @@ impl TokenCache {
     /// Returns the cached token, or a new token if the cached token is missing or has expired.
     ///
     /// # Errors
-    /// Fails if the source fails to fetch a token; [`Error::Connection`] if the fetch takes too long.
+    /// Fails if the source fails to fetch a token, and with [`Error::Connection`] if the fetch takes too long.
     pub(super) async fn current(&self) -> FetchResult {
         let fetch = {
             let mut state = self.0.lock();

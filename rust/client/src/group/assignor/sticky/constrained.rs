@@ -30,7 +30,7 @@ struct QuotaAssignment {
     /// Minimum number of partitions per member.
     min_quota: usize,
     /// Number of members that get one partition more than the minimum quota, and the number of members that already
-    /// have so many partitions.
+    /// have more than the minimum quota.
     expected_over_min: usize,
     over_min: usize,
     /// Members below the minimum quota, and members at the minimum quota that may get one partition more.
@@ -55,7 +55,7 @@ impl QuotaAssignment {
     fn keep_owned(&mut self, group: &Group<'_>, owners: &PreviousOwners, racks: &Racks<'_>, mismatched: Mismatched) {
         for (member, mut owned) in owners.by_member(group.members.len()).into_iter().enumerate() {
             owned.retain(|partition| mismatched == Mismatched::Kept || !racks.mismatch(member, *partition));
-            // Prefers low partition numbers of all topics to all partitions of the first topics.
+            // Keeps low partition numbers of all topics rather than all partitions of the first topics.
             owned.sort_by_key(|partition| (group.index_in_topic(*partition), *partition));
             if owned.len() < self.min_quota {
                 self.below_min.push(member);
@@ -147,7 +147,8 @@ impl QuotaAssignment {
     }
 }
 
-/// Returns the error for inconsistent quotas. They would be a bug, and an error is better than a wrong assignment.
+/// Returns the error for inconsistent quotas. Such quotas would be a bug of this assignor, and an error is better than
+/// a wrong assignment.
 fn quotas_do_not_add_up() -> Error {
     Error::corrupt("the shares of the group's members do not add up to the partitions: please report this")
 }
