@@ -14,8 +14,8 @@ use crate::types::TopicPartition;
 pub(super) enum Route<K> {
     /// Any broker.
     Any,
-    /// The controller. In KRaft clusters, brokers report one of themselves as the controller and forward requests to
-    /// it.
+    /// The controller. In KRaft clusters, a broker is reported as the controller, and forwards requests to the actual
+    /// controller.
     Controller,
     /// The leader of a partition.
     Leader(fn(&K) -> &TopicPartition),

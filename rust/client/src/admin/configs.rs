@@ -42,7 +42,7 @@ const DEFAULT_SOURCE: i8 = 5;
 pub struct ConfigResource {
     /// Resource type, with the protocol's code.
     pub kind: i8,
-    /// Resource name. For a broker, it is the broker id; it is empty for the defaults of all brokers.
+    /// Resource name: the broker id for a broker, and empty for the defaults of all brokers.
     pub name: String,
 }
 

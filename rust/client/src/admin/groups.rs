@@ -37,9 +37,9 @@ pub struct GroupListing {
 /// Filter of listed groups. An empty list matches all groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupFilter {
-    /// States, such as `Stable` or `Empty`; not case-sensitive (KIP-518).
+    /// States, such as `Stable` or `Empty`. Case is ignored (KIP-518).
     pub states: Vec<String>,
-    /// Group types: `classic`, `consumer`, `share`, `streams`; not case-sensitive (KIP-848).
+    /// Group types: `classic`, `consumer`, `share`, `streams`. Case is ignored (KIP-848).
     pub kinds: Vec<String>,
     /// Protocol types: `consumer` for consumer groups, empty for groups that have only committed offsets. The client
     /// applies this filter, not the brokers.

@@ -42,9 +42,9 @@ pub type PerGroup<T> = Vec<(String, Result<T>)>;
 pub struct CommitSettings {
     /// API version. The default is the version set in the options, otherwise the newest version with topic names.
     pub version: Option<i16>,
-    /// Retention time of the offsets; only in versions 2 to 4.
+    /// Retention time of the offsets. Only versions 2 to 4 support it.
     pub retention: Option<Duration>,
-    /// Commit timestamp in milliseconds since 1970; only in version 1.
+    /// Commit timestamp in milliseconds since 1970. Only version 1 supports it.
     pub timestamp: Option<i64>,
 }
 
@@ -53,7 +53,8 @@ pub struct CommitSettings {
 pub struct FetchSettings {
     /// API version. The default is the version set in the options, otherwise the newest version with topic names.
     pub version: Option<i16>,
-    /// If true, waits until open transactions that commit offsets have completed; in version 7 and later.
+    /// If true, the fetch waits until open transactions that commit offsets have completed. Versions before 7 do not
+    /// support this.
     pub require_stable: bool,
 }
 
@@ -250,7 +251,7 @@ fn is_group_error(code: ErrorCode) -> bool {
             | ErrorCode::FENCED_INSTANCE_ID
             | ErrorCode::STALE_MEMBER_EPOCH
             | ErrorCode::UNSUPPORTED_VERSION
-            // These errors are retriable, and the whole request is sent again.
+            // These errors are retriable, so the whole request is sent again.
             | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
             | ErrorCode::COORDINATOR_NOT_AVAILABLE
             | ErrorCode::NOT_COORDINATOR

@@ -81,7 +81,8 @@ pub struct ProducerState {
     pub transaction_start: Option<i64>,
 }
 
-/// Open transaction in a partition that no coordinator will complete, so that the last stable offset does not advance.
+/// Open transaction in a partition that no coordinator will complete. Until it is aborted, the last stable offset does
+/// not advance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HangingTransaction {
     /// Partition.

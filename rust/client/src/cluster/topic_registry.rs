@@ -37,7 +37,7 @@ struct Topic {
     in_use: bool,
     /// Set while a caller waits for a response about the topic.
     awaited: bool,
-    /// Set while a record waits for the topic, so that the topic may be auto-created again.
+    /// Set while a record waits for the topic. The topic may then be auto-created again.
     written_to: bool,
 }
 

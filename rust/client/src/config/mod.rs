@@ -52,7 +52,7 @@ pub enum OffsetReset {
     Earliest,
     /// The end of the partition.
     Latest,
-    /// No position; the consumer returns an error instead.
+    /// Reading does not start; the consumer returns an error instead.
     None,
     /// The first record that is not older than this duration (KIP-1106).
     ByDuration(Duration),
@@ -137,7 +137,7 @@ pub struct CommonOptions {
     pub client_id: String,
     /// Timeout of one request.
     pub request_timeout: Duration,
-    /// Timeout of calls that have no timeout of their own.
+    /// Timeout of calls that do not pass a timeout.
     pub default_api_timeout: Duration,
     /// Timeout of the first connection attempt.
     pub connection_setup_timeout: Duration,
@@ -169,7 +169,7 @@ pub struct CommonOptions {
     pub max_response_bytes: usize,
     /// True if metadata requests allow brokers to create topics.
     pub allow_auto_create_topics: bool,
-    /// Kafka release that is assumed for all brokers, so that ApiVersions is not requested.
+    /// Kafka release that is assumed for all brokers. If it is set, ApiVersions is not requested.
     pub assumed_release: Option<Release>,
     /// Kafka release that is assumed for brokers that do not support ApiVersions.
     pub fallback_release: Option<Release>,
@@ -207,7 +207,7 @@ pub struct ProducerOptions {
     pub acks: i16,
     /// True if batches carry sequence numbers, so that brokers can detect duplicates.
     pub enable_idempotence: bool,
-    /// True if idempotence is required, so that a broker that does not support it causes an error.
+    /// True if a broker that does not support idempotence causes an error.
     pub require_idempotence: bool,
     /// Transactional id.
     pub transactional_id: Option<String>,

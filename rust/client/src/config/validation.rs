@@ -24,6 +24,7 @@ const EXCLUSIVE: &[(&str, &str)] = &[
 
 impl Values {
     /// # Errors
+    /// Fails with [`Error::Configuration`] if two options that exclude each other are set.
     pub(super) fn check_agreement(&self) -> Result<()> {
         // For this option an empty text is a value, which disables the host name check.
         let has_value = |name: &str| match name {

@@ -20,8 +20,8 @@ pub enum SeekTarget {
     End,
     /// The group's committed offset. Partitions without a committed offset use `auto.offset.reset`.
     Committed,
-    /// The first record whose timestamp is at or after this time in milliseconds since 1970. Without such a record, the
-    /// end of the partition.
+    /// The first record whose timestamp is at or after this time in milliseconds since 1970, or the end of the
+    /// partition if there is no such record.
     Timestamp(i64),
 }
 
@@ -66,7 +66,8 @@ impl Consumer {
         let offsets = self.list(&targets, timeout).await?;
         let known = |(tp, offset): (TopicPartition, Option<OffsetAndTimestamp>)| match offset {
             Some(offset) => Ok((tp, offset.offset)),
-            // With a default of 0, a bounded read of the partition would end without returning rows.
+            // This is an error, because with a default of 0 a bounded read of the partition would end without returning
+            // rows.
             None => Err(Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset")),
         };
         offsets.into_iter().map(known).collect()

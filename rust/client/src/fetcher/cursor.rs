@@ -163,7 +163,7 @@ impl Cursor {
         self.recreated && self.position.is_none_or(|position| offset > position)
     }
 
-    /// Clears the position in the old topic, so that the partition restarts in the recreated topic at the offset that
+    /// Clears the position in the old topic. The partition restarts in the recreated topic at the offset that
     /// `auto.offset.reset` selects.
     pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
         self.seek(None, -1, version);

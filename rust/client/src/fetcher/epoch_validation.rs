@@ -48,7 +48,8 @@ impl Source {
     pub(super) async fn validate(&self, node: i32, round: &Round) -> Result<()> {
         let open = round.partitions.iter().filter(|request| request.last_epoch >= 0);
         let (from_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|request| request.from_replica);
-        // Only the leader can validate an offset. Its next Fetch response redirects the consumer to the replica again.
+        // Only the leader can validate an offset. The leader's next Fetch response redirects the consumer to the
+        // replica again.
         for request in from_replica {
             if let Some(cursor) = self.shared.lock().at_version(&request.tp, request.version) {
                 cursor.replica = None;

@@ -113,7 +113,7 @@ impl Source {
         }
     }
 
-    /// Returns true if the broker itself delayed an empty response that took `time`, so that the client need not wait.
+    /// Returns true if the broker itself delayed an empty response that took `time`, so the client need not wait.
     fn is_delayed(&self, time: Duration) -> bool {
         let options = &self.options;
         options.fetch_min_bytes > 0 && options.fetch_max_wait >= MIN_BROKER_DELAY && time >= MIN_BROKER_DELAY

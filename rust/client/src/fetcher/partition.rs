@@ -20,7 +20,7 @@ use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Changes and totals of one Fetch response.
+/// Totals of one Fetch response, and the actions that the response requires.
 #[derive(Debug, Default)]
 pub(super) struct ResponseSummary<'a> {
     /// Newer leaders (KIP-951).
@@ -305,7 +305,7 @@ struct End {
     times: Vec<(i64, i64, u64)>,
     /// True if any batch is compressed.
     compressed: bool,
-    /// True if there are invalid bytes; the decoder reports them.
+    /// True if the records contain invalid bytes, which the decoder reports.
     invalid: bool,
 }
 

@@ -73,7 +73,7 @@ pub(super) enum ResponseEvent {
 struct Edges {
     /// Size of the complete batches, in bytes.
     complete: usize,
-    /// Number of bytes missing to the end of the next batch; 0 if unknown.
+    /// Number of bytes of the next batch that are still missing; 0 if unknown.
     missing: usize,
     /// True if the next batch is longer than the rest of the partition's records.
     cut: bool,

@@ -145,8 +145,8 @@ impl Shared {
                     Some(next.and_then(with_topics))
                 }),
             };
-            // The queue may be shorter even without a result, because invalid records were dropped. This may have freed
-            // capacity for the records that polls wait for, or their slot may now be the first one.
+            // If there is no result but the queue is shorter, invalid records were dropped. This may have freed
+            // capacity for the records that polls wait for, or have made their slot the first one.
             let freed = result.as_ref().map_or(state.queue.len() < queue_length, Result::is_ok);
             (result, freed && state.take_ready_waiter())
         };

@@ -155,7 +155,7 @@ impl RestartingTask {
     {
         let mut before: Option<Instant> = None;
         loop {
-            // The task runs in a `JoinSet`, so that it ends together with this one.
+            // The task runs in a `JoinSet`, so that it ends when the calling task ends.
             let mut task = JoinSet::new();
             task.spawn(start());
             let Some(Err(failed)) = task.join_next().await else { return };

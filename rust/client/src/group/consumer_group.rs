@@ -274,7 +274,7 @@ impl ConsumerGroup {
         lock(&self.completed).drain(..).collect()
     }
 
-    /// With `enable.auto.commit`, commits the offsets that `finished` returns in the background, if
+    /// With `enable.auto.commit`, commits in the background the offsets that `finished` returns, if
     /// `auto.commit.interval.ms` has elapsed.
     pub(crate) fn commit_if_due(&self, finished: impl FnOnce() -> Offsets) {
         let Some(interval) = self.options.auto_commit else { return };

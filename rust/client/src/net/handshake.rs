@@ -178,7 +178,7 @@ impl Connection {
     }
 
     /// Requests ApiVersions, and probes for an old Kafka release if no response arrives. `answered_before` is set if
-    /// this broker has already responded to ApiVersions, so that no probe is necessary.
+    /// this broker has already responded to ApiVersions, so no probe is necessary.
     async fn handshake(&self, target: &Target<'_>, limit: Duration, answered_before: bool) -> Result<BrokerVersions> {
         let options = &target.setup.options;
         let request = self.negotiate_versions(options);

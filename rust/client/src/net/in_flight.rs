@@ -65,7 +65,7 @@ pub struct FrameBody {
     pub(super) shared: Arc<Shared>,
 }
 
-/// A frame to write, and the sender to notify after the frame is written.
+/// A frame to write, and the channel that is notified after the frame is written.
 pub(super) struct Outgoing {
     pub(super) frame: Frame,
     pub(super) written: Option<oneshot::Sender<()>>,

@@ -180,8 +180,8 @@ impl Connection {
         in_flight.paused_until = in_flight.paused_until.max(Some(until));
     }
 
-    /// Waits until the pause that the broker requested is over. During the pause, a broker does not read requests
-    /// (KIP-219), so that they would time out.
+    /// Waits until the pause that the broker requested is over. During the pause, the broker does not read requests
+    /// (KIP-219), so requests would time out.
     ///
     /// # Errors
     /// Fails with a timeout if the pause is longer than the caller's deadline allows.

@@ -1,4 +1,4 @@
-//! Reads of response bytes from the socket, and the errors of these reads.
+//! Reads response bytes from the socket, and creates the errors of failed reads.
 
 use std::time::Duration;
 

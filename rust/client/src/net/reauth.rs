@@ -9,8 +9,8 @@ use crate::security::sasl::Session;
 /// Start and width of the range in which a session is renewed: after 85 to 95 % of its lifetime, like in Java's client.
 const EARLIEST: f64 = 0.85;
 const JITTER: f64 = 0.1;
-/// Margin for responses that are slower than the slowest so far, and for the time that a request takes to reach the
-/// broker.
+/// Margin for responses that are slower than the slowest response so far, and for the time that a request takes to
+/// reach the broker.
 const MARGIN: Duration = Duration::from_millis(100);
 /// Delay before the next attempt if a renewal could not begin.
 const RETRY_DELAY: Duration = Duration::from_secs(1);

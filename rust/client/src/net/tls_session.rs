@@ -25,7 +25,7 @@ pub(super) struct Session {
     returned: usize,
     /// Bytes that must be sent before any other bytes.
     pub(super) out: Vec<u8>,
-    /// True while a record may be sent only in part, so that no other bytes may be sent in between.
+    /// True while a record may have been sent only in part. Until it is sent completely, no other bytes may be sent.
     pub(super) writing: bool,
     /// Error that ended the session.
     pub(super) failed: Option<rustls::Error>,

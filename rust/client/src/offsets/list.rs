@@ -25,7 +25,7 @@ pub enum ListTarget {
     Earliest,
     /// End offset: the high watermark, or the last stable offset with `read_committed`.
     Latest,
-    /// Offset of the first record whose timestamp, in milliseconds since 1970, is equal or later.
+    /// Offset of the first record whose timestamp is at or after this time in milliseconds since 1970.
     Timestamp(i64),
     /// Offset of the record with the largest timestamp (KIP-734).
     MaxTimestamp,

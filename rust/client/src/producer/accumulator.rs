@@ -359,7 +359,7 @@ impl Accumulator {
         }
     }
 
-    /// Disables idempotence, so that batches are sent without producer ID from now on.
+    /// Disables idempotence. From now on, batches are sent without a producer ID.
     pub(crate) fn disable_idempotence(&mut self) {
         self.rules.idempotent = false;
     }

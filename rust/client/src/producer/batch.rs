@@ -133,7 +133,7 @@ pub(crate) struct BatchResult {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) reserved: usize,
-    /// True if the records already have a result, so that this result only releases their memory.
+    /// True if the records already have a result. This result then only releases their memory.
     pub(crate) late: bool,
     pub(crate) outcome: Result<Appended>,
 }

@@ -91,7 +91,7 @@ pub(crate) struct Part {
     pub(crate) state: Arc<BatchState>,
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// Range of rows of the call that includes these rows.
+    /// Range of row numbers in the call that includes these rows, and possibly rows in other batches.
     pub(crate) rows: Range<u64>,
 }
 

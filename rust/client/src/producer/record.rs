@@ -17,7 +17,7 @@ pub struct ProducerRecord {
     pub key: Option<Bytes>,
     /// Value; `None` is null (a tombstone on a compacted topic).
     pub value: Option<Bytes>,
-    /// Headers in order; names may repeat.
+    /// Headers in order. Several headers may have the same name.
     pub headers: Vec<(String, Option<Bytes>)>,
 }
 

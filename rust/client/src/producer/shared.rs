@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) transactional_id: Option<Arc<str>>,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
-    /// True if idempotence was requested explicitly, so that records must not be sent without it.
+    /// True if idempotence was requested explicitly. Records must then not be sent without it.
     pub(crate) require_idempotence: bool,
     /// Newest message format version to write.
     pub(crate) magic: i8,

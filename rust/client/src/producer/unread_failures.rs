@@ -224,7 +224,7 @@ impl Failures {
     pub(crate) fn into_error(self, call: &str) -> Option<Error> {
         let context = format!("{call}: {} records were not delivered: {}", self.records(), self.counts());
         self.causes.into_iter().next().map(|(_, cause)| match cause.error {
-            // This variant has no field for a context.
+            // `Error::Closed` has no field for a context, so the context is added to its text.
             Error::Closed(what) => Error::Closed(format!("{context}: {what}")),
             error => error.context(context),
         })

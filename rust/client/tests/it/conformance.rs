@@ -41,8 +41,8 @@ struct Case {
     is_log: bool,
 }
 
-/// Returns true if offsets decrease, or if the outer message of a compressed message set has the offset 0, so that the
-/// inner offsets are not visible.
+/// Returns true if offsets decrease, or if the outer message of a compressed message set has the offset 0, which hides
+/// the inner offsets.
 ///
 /// Producers send such batches, but no broker stores them, and a fetch returns different rows depending on its start
 /// offset. The rows must be returned completely or not at all.
@@ -179,8 +179,8 @@ async fn fetch_size_does_not_change_the_rows() {
             let mut fetcher = Fetcher::new(&broker, &case.name);
             for (turn, size) in sizes(number, case).into_iter().enumerate() {
                 let layout = if turn % 2 == 0 { Layout::Binary } else { Layout::View };
-                // Versions below 3 truncate responses to the byte. Later versions return whole batches, so that fewer
-                // sizes make a difference.
+                // Versions below 3 truncate responses to the byte. Later versions return whole batches, so fewer sizes
+                // make a difference.
                 let versions = [Some(turn % 3), (turn % 3 == 0).then_some(3 + turn % 10)];
                 for version in versions.into_iter().flatten() {
                     fetches += 1;

@@ -291,7 +291,7 @@ async fn deleted_topic_backs_off_and_raises_while_others_are_read() {
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
     assert!(error.to_string().contains("gone-0, gone-1"), "{error}");
     assert_eq!(consumer.poll(Duration::from_millis(300)).await.unwrap().num_rows(), 0);
-    // The topic may be created again, and is then read.
+    // If the topic is created again, the consumer reads it.
     broker.create_topic("gone", 2).unwrap();
     produce(&broker, 1, 100, 10).await;
     assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 100, 110));

@@ -101,6 +101,7 @@ impl Token {
     }
 
     /// # Errors
+    /// Fails with [`Error::Authentication`] if the token has already expired.
     pub(crate) fn check_expiry(self, source: &str) -> Result<Self> {
         let age = self.expires.and_then(|expires| SystemTime::now().duration_since(expires).ok());
         let Some(age) = age else { return Ok(self) };

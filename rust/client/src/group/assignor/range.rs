@@ -130,7 +130,7 @@ fn assign_in_racks(topic_assignments: &mut [TopicAssignment<'_>], assigned: &mut
 
 fn assign_together(topic_assignments: &mut [&mut TopicAssignment<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
     let Some(first) = topic_assignments.first() else { return };
-    // Without members in racks, all partitions are assigned as ranges later.
+    // If no member has a rack, all partitions are assigned as ranges later.
     if first.consumers.iter().all(|consumer| consumer.rack.is_none()) {
         return;
     }

@@ -118,7 +118,7 @@ pub(crate) struct PartitionQueue {
     next_sequence: i32,
     /// Orders of batches that failed permanently while the broker may expect their sequences.
     gaps: Vec<u64>,
-    /// Producer ID whose sequences are invalid in this partition, so that the next batch needs a new producer ID.
+    /// Producer ID whose sequences are invalid in this partition. The next batch needs a new producer ID.
     pub(crate) invalid_identity: Option<ProducerIdAndEpoch>,
     records: u64,
 }

@@ -23,7 +23,7 @@ pub(super) async fn resolve_old_epoch(
             if let Some(identity) = renewed {
                 accumulator.set_producer_id(identity);
             }
-            // The coordinator has aborted the transaction. The phase does not change, so that the application must also
+            // The coordinator has aborted the transaction. The phase does not change, because the application must also
             // call `abort_transaction` before it continues.
             if let Some(transaction) = &mut accumulator.transaction {
                 transaction.started = false;

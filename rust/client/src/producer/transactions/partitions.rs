@@ -133,7 +133,7 @@ impl Transactions {
     }
 }
 
-/// Returns true while the transaction is open or being committed, so that requests may be retried.
+/// Returns true while requests may be retried, which is the case while the transaction is open or being committed.
 pub(super) fn in_progress(shared: &Shared) -> bool {
     shared.lock().transaction.as_ref().is_some_and(Transaction::in_progress)
 }

@@ -92,11 +92,11 @@ pub(crate) struct Transaction {
     /// Number of the open or last transaction. A call that began in one transaction must not add records to the next.
     number: u64,
     pub(crate) protocol: Protocol,
-    /// True if the coordinator may have started the transaction, so that it must be ended there.
+    /// True if the coordinator may have started the transaction. The transaction must then be ended at the coordinator.
     pub(crate) started: bool,
     /// Time of the first request that may have started the transaction at the coordinator, where its timeout begins.
     first_request: Option<Instant>,
-    /// True if sequences are uncertain, so that the next transaction needs another epoch (KIP-360).
+    /// True if sequences are uncertain. The next transaction then needs another epoch (KIP-360).
     pub(crate) bump_epoch: bool,
     /// True once a transaction has been opened.
     pub(crate) used: bool,
@@ -373,7 +373,7 @@ impl Transaction {
         self.unregistered.clear();
     }
 
-    /// Returns true while the transaction is open or being committed, so that requests may be retried.
+    /// Returns true while requests may be retried, which is the case while the transaction is open or being committed.
     pub(crate) fn in_progress(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Committing)
     }

@@ -76,7 +76,7 @@ impl Iam {
     }
 }
 
-/// Returns true if environment variables contain AWS credentials, so that no other source is needed.
+/// Returns true if environment variables contain AWS credentials, so no other source is needed.
 pub fn has_aws_environment() -> bool {
     from_environment(|name| std::env::var(name).ok()).is_ok_and(|credentials| credentials.is_some())
 }

@@ -51,8 +51,8 @@ pub(crate) trait Exchange: Send {
     /// the broker is verified.
     fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>>;
 
-    /// Returns true if the last token completes the exchange, so that a broker that accepts raw tokens does not respond
-    /// to it.
+    /// Returns true if the last token completes the exchange. A broker that accepts raw tokens does not respond to this
+    /// token.
     fn expects_no_response(&self) -> bool {
         false
     }

@@ -18,6 +18,7 @@ const MAX_ITERATIONS: u64 = 5_000_000;
 const WRAPPED: u8 = 0xA0;
 
 /// # Errors
+/// Fails if the iteration counts of a PKCS12 store exceed `MAX_ITERATIONS` in total.
 pub(super) fn check_pkcs12(ber: &[u8], password: &str) -> Result<(), String> {
     // If the password is empty, AWS-LC tries both of its encodings.
     let attempts = if password.is_empty() { 2 } else { 1 };
@@ -25,6 +26,7 @@ pub(super) fn check_pkcs12(ber: &[u8], password: &str) -> Result<(), String> {
 }
 
 /// # Errors
+/// Fails if the iteration count of an encrypted key exceeds `MAX_ITERATIONS`.
 pub(super) fn check_pkcs8(der: &[u8]) -> Result<(), String> {
     check(key_iterations(der), "openssl pkcs8 -topk8 with -iter 100000")
 }

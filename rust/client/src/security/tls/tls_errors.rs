@@ -266,7 +266,7 @@ pub(crate) fn describe_alert(alert: AlertDescription, has_certificate: bool) -> 
     }
 }
 
-/// Returns true if an alert rejects the client's identity, so that a retry would fail too.
+/// Returns true if an alert rejects the client's identity, so a retry would fail too.
 pub(crate) fn is_client_rejected(error: &rustls::Error) -> bool {
     matches!(
         error,

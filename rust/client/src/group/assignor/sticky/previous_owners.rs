@@ -37,7 +37,7 @@ impl OwnershipReport {
 struct Claim {
     member: usize,
     generation: i32,
-    /// True if another member claims the partition in the same generation, so that the owner is unknown.
+    /// True if another member claims the partition in the same generation. The owner is then unknown.
     disputed: bool,
 }
 
