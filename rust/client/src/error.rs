@@ -205,7 +205,6 @@ impl Error {
         Self::Configuration(text.into())
     }
 
-    /// Creates a connection error.
     pub fn connection(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Connection { address: address.into(), reason: reason.into() }
     }

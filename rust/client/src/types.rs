@@ -24,7 +24,6 @@ pub struct TopicPartition {
 }
 
 impl TopicPartition {
-    /// Creates a topic partition.
     pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
         Self { topic: topic.into(), partition }
     }

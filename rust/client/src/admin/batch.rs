@@ -34,7 +34,6 @@ impl<K> Clone for Route<K> {
 impl<K> Copy for Route<K> {}
 
 impl<K> Route<K> {
-    /// Returns the routes of these items.
     pub(super) fn for_items<'a>(self, items: &[&'a K]) -> Routes<'a> {
         let items = items.iter().copied();
         match self {

@@ -69,7 +69,6 @@ impl Admin {
         Ok(Admin { cluster: Cluster::new(options)? })
     }
 
-    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.cluster.metrics()
     }

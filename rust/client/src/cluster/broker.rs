@@ -137,7 +137,7 @@ impl BrokerHandle {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connection if it is open.
+    /// Returns the connection, unless it has broken.
     pub(super) fn open(&self) -> Option<Arc<Connection>> {
         self.state().connection.as_ref().filter(|open| open.broken().is_none()).cloned()
     }

@@ -18,7 +18,6 @@ use crate::net::{CallerDeadline, resolve};
 const MIN_TIME_SLICE: Duration = Duration::from_secs(1);
 const MAX_TIME_SLICE: Duration = Duration::from_secs(10);
 
-/// Future of a response.
 pub(crate) type PendingResponse<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Number of unreachable brokers after which further attempts are delayed. Without a delay, a client that has lost a

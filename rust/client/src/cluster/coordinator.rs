@@ -94,7 +94,6 @@ impl Coordinator {
         }
     }
 
-    /// Returns the group id.
     pub fn group(&self) -> &str {
         &self.key
     }

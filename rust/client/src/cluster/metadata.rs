@@ -154,7 +154,7 @@ impl Metadata {
         (metadata.leader >= 0).then_some(Leader { node: metadata.leader, epoch: metadata.leader_epoch })
     }
 
-    /// Returns a partition.
+    /// Returns the metadata of a partition, if its topic and the partition exist.
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMetadata> {
         self.topics.get(topic)?.partition(partition)
     }

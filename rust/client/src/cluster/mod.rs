@@ -185,7 +185,6 @@ impl Cluster {
         &self.inner.setup.options
     }
 
-    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
     }

@@ -23,7 +23,6 @@ pub(super) enum Purpose {
     Write,
 }
 
-/// Registered topic.
 #[derive(Debug)]
 struct Topic {
     /// Time at which the topic was last used.
@@ -113,7 +112,7 @@ impl TopicRegistry {
         self.topics.get(name).is_some_and(Topic::may_be_created)
     }
 
-    /// Adds a user of topics.
+    /// Adds a user, whose topics every refresh then includes.
     pub(super) fn add_user(&mut self, user: Weak<dyn TopicUser>) {
         self.users.retain(|user| user.strong_count() > 0);
         self.users.push(user);

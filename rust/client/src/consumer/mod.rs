@@ -89,7 +89,6 @@ impl Consumer {
         })
     }
 
-    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.cluster.metrics()
     }
@@ -163,7 +162,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns the subscription.
+    /// Returns the subscription; `None` if the consumer has none.
     pub fn subscription(&self) -> Option<Arc<Subscription>> {
         self.group.as_ref().and_then(|group| group.membership.subscription())
     }
@@ -179,7 +178,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns the assigned partitions.
+    /// Returns the partitions that the application or the group has assigned.
     pub fn assignment(&self) -> Vec<TopicPartition> {
         self.fetcher.shared.assignment()
     }
@@ -263,7 +262,7 @@ impl Consumer {
         self.fetcher.shared.set_paused(partitions, false)
     }
 
-    /// Returns the paused partitions.
+    /// Returns the assigned partitions that are paused.
     pub fn paused(&self) -> Vec<TopicPartition> {
         self.fetcher.shared.paused()
     }

@@ -20,7 +20,6 @@ pub(super) fn new_decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder
     Decoder::sharing(decode_options(options), shared.topics.clone(), shared.pool.clone())
 }
 
-/// Returns the decoder options of a consumer.
 pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
     DecodeOptions {
         layout: options.layout,

@@ -14,7 +14,7 @@ pub(super) struct PartitionRecords {
     pub(super) tp: TopicPartition,
     /// Version of the partition's cursor when the records were requested.
     pub(super) version: u64,
-    /// First offset to decode.
+    /// First offset to decode. Earlier records in the batches are skipped.
     pub(super) from: i64,
     pub(super) epochs: Epochs,
     pub(super) records: Bytes,

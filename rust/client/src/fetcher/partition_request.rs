@@ -8,7 +8,6 @@ use crate::types::TopicPartition;
 /// First version of Fetch with topic ids (KIP-516).
 pub(super) const TOPIC_IDS_VERSION: i16 = 13;
 
-/// One partition of a Fetch request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FetchPartitionRequest {
     pub(super) tp: TopicPartition,

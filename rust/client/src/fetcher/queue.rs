@@ -50,7 +50,6 @@ pub(super) struct Chunk {
     pub(super) bytes: usize,
 }
 
-/// An item of the queue.
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(Chunk),

@@ -103,7 +103,6 @@ impl Edges {
     }
 }
 
-/// Reads one response.
 #[derive(Debug)]
 pub(super) struct FetchResponseReader<'a> {
     body: FrameBody,

@@ -32,7 +32,6 @@ const SAME_EPOCH_RETRY: Duration = Duration::from_secs(1);
 /// `offsets.retention.minutes` (KIP-211), which is at least one minute.
 const RECOMMIT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A commit in the queue.
 struct QueuedCommit {
     identity: MemberIdentity,
     offsets: Offsets,

@@ -152,7 +152,7 @@ impl ConsumerGroup {
         lock(&self.stored).extend(offsets);
     }
 
-    /// Returns the stored offsets.
+    /// Returns the offsets that `store_offsets` has stored, by partition.
     pub(crate) fn stored(&self) -> Offsets {
         lock(&self.stored).iter().map(|(tp, offset)| (tp.clone(), offset.clone())).collect()
     }

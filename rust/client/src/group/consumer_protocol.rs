@@ -317,7 +317,7 @@ impl<'a> ConsumerMember<'a> {
         Ok((topics, response))
     }
 
-    /// Applies a heartbeat response.
+    /// Applies the member epoch, the heartbeat interval and the assignment of a heartbeat response.
     fn apply_response(&mut self, response: ConsumerGroupHeartbeatResponse) {
         let member = self.member;
         let id = response.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);

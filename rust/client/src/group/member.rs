@@ -50,7 +50,6 @@ pub(crate) trait PollWaker: Send + Sync {
     fn wake(&self);
 }
 
-/// A group member.
 pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     pub(crate) coordinator: Coordinator,

@@ -76,7 +76,6 @@ impl Meter {
         Self { windows, ..Self::default() }
     }
 
-    /// Records one value.
     pub(crate) fn add(&mut self, now: Instant, value: f64) {
         self.add_many(now, value, 1, value);
     }

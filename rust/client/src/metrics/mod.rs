@@ -104,7 +104,6 @@ impl Metrics {
         self.network.emit(event);
     }
 
-    /// Returns the client id.
     pub fn client_id(&self) -> &str {
         &self.options.client_id
     }

@@ -16,7 +16,7 @@ struct Topic {
     bytes: Meter,
 }
 
-/// Metrics of reading.
+/// Metrics of the records that one consumer reads.
 #[derive(Debug, Default)]
 pub(crate) struct ReadMeters {
     windows: Windows,
@@ -62,7 +62,7 @@ impl ReadMeters {
         }
     }
 
-    /// Records a response.
+    /// Records the size of a Fetch response and the number of its records.
     pub(crate) fn response_received(&mut self, now: Instant, bytes: usize, records: u64) {
         self.bytes.add(now, bytes as f64);
         self.fetched.add(now, records as f64);

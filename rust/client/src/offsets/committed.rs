@@ -274,7 +274,7 @@ fn by_partition(group: &str, partitions: &[TopicPartition], committed: Committed
     partitions.iter().map(|tp| (tp.clone(), committed.remove(tp).unwrap_or_else(|| missing(tp)))).collect()
 }
 
-/// Committed offset of each partition.
+/// Committed offset of each partition, or its error. The offset is `None` if the group has committed none.
 type FetchResults = Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>;
 
 /// Committed offset of each partition; `None` if the group does not exist.

@@ -181,7 +181,7 @@ impl<'a> PartitionEncoders<'a> {
         }
     }
 
-    /// Returns all batches of all partitions.
+    /// Closes the open batches, and returns the batches of all partitions.
     pub(super) fn finish(self) -> Result<Vec<EncodedBatch>> {
         let mut encoded = Vec::new();
         for encoder in self.partitions.into_iter().flatten() {

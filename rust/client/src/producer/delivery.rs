@@ -17,12 +17,10 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the topic of the record.
     pub fn topic(&self) -> &Arc<str> {
         &self.state.topic
     }
 
-    /// Returns the partition of the record.
     pub fn partition(&self) -> i32 {
         self.state.partition
     }
@@ -121,7 +119,6 @@ impl BatchDelivery {
         Self { topic, parts: Arc::new(parts) }
     }
 
-    /// Returns the topic of the rows.
     pub fn topic(&self) -> &Arc<str> {
         &self.topic
     }

@@ -38,7 +38,6 @@ impl SendCounters {
         self.retried.add(now, f64::from(records));
     }
 
-    /// Counts failed records.
     pub(crate) fn failed(&mut self, now: Instant, records: u32) {
         self.failed.add(now, f64::from(records));
     }

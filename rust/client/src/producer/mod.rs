@@ -231,7 +231,6 @@ impl Producer {
         self.shared.cluster.client_instance_id(self.timeout_or_default(timeout)).await
     }
 
-    /// Returns the producer's metrics.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.shared.cluster.metrics()
     }

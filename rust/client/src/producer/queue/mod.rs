@@ -88,7 +88,6 @@ pub(crate) enum FailureKind {
     UnknownProducerId,
 }
 
-/// A batch in flight.
 #[derive(Debug)]
 struct InFlightBatch {
     order: u64,

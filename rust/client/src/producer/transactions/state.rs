@@ -130,7 +130,7 @@ impl Transaction {
         }
     }
 
-    /// Returns the number of the open or last transaction.
+    /// Returns the number of the open or last transaction; 0 before the first transaction.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -279,7 +279,7 @@ impl Kerberos {
         texts.join("; ")
     }
 
-    /// Returns the name of a principal.
+    /// Converts the text of a principal to a name of the library.
     fn principal(&'static self, principal: &str) -> Result<Name, GssError> {
         self.import(principal, &Oid::new(PRINCIPAL))
     }

@@ -83,7 +83,7 @@ fn bytes(der: &[u8]) -> c::CBS {
 struct Key(*mut c::EVP_PKEY);
 
 impl Key {
-    /// Returns the key as PKCS8.
+    /// Encodes the key as PKCS8 in DER.
     fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, StoreError> {
         let (mut out, mut len) = (ptr::null_mut(), 0);
         // SAFETY: a CBB is plain data that CBB_zero and CBB_init fill before it is read; the key is not null, and is
