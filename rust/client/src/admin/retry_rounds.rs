@@ -27,7 +27,7 @@ pub(super) struct RetryRounds<'a> {
     pub(super) timeout: Duration,
     /// Returns the description of an item for error messages.
     pub(super) describe: &'a (dyn Fn(usize) -> String + Sync),
-    /// Sends the requests for these items to a target, with a time limit.
+    /// Sends the requests for these items to a target, and waits for the responses up to a time limit.
     pub(super) send: &'a (dyn Fn(Target, Vec<usize>, Duration) -> PendingRound<'a> + Sync),
 }
 

@@ -181,7 +181,8 @@ impl Coordinator {
                 }
             };
             if error.refresh_metadata() {
-                // A refresh finds the new id of a recreated topic and the new address of a restarted broker.
+                // Refreshes the metadata, which then contains the new id of a recreated topic and the new address of a
+                // restarted broker.
                 self.cluster.request_refresh();
             }
             match delay {

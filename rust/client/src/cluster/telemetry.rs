@@ -310,7 +310,7 @@ async fn run_telemetry(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
         drop(cluster);
         tokio::select! {
             biased;
-            // The client may be closed during the delay, which ends the task.
+            // The client may be closed during the delay. The task then ends.
             _ = closed.wait_for(|closed| *closed) => return,
             () = sleep(next) => {}
         }

@@ -136,7 +136,7 @@ mod tests {
         VecDeque::from([part])
     }
 
-    /// Completes a job as if its records were decoded.
+    /// Completes a job without decoding its records, as if they had been decoded.
     fn finish(mut job: DecodeJob) {
         job.parts.clear();
     }

@@ -262,7 +262,8 @@ pub(super) fn truncated(
     request: &FetchPartitionRequest,
     diverging: &EpochEndOffset,
 ) {
-    // If the epoch ends after the fetched offset, no fetched record is lost.
+    // If the epoch ends after the fetched offset, no fetched record is lost, so reading continues at the fetched
+    // offset.
     let end = diverging.end_offset.min(request.offset);
     if source.options.auto_offset_reset == OffsetReset::None {
         let error = Error::OffsetOutOfRange(format!(

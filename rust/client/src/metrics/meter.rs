@@ -136,7 +136,7 @@ mod tests {
         meter.add_many(at(10), 3.0, 2, 2.0);
         let recent = meter.recent(at(15));
         assert_eq!((recent.sum, recent.count, recent.max(), recent.mean()), (9.0, 3, Some(6.0), Some(3.0)));
-        // The rate of a first value is computed over at least one window.
+        // The rate of the first value is computed over at least one window.
         assert!((recent.rate() - 0.3).abs() < 1e-9 && (recent.count_rate() - 0.1).abs() < 1e-9);
         meter.add(at(40), 1.0);
         assert!((meter.recent(at(50)).rate() - 0.2).abs() < 1e-9);

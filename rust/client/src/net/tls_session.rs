@@ -56,8 +56,8 @@ impl Session {
         }
     }
 
-    /// Returns the free part of the receive buffer. Unprocessed bytes are moved to the front first. They are less than
-    /// one record, because complete records have been processed before.
+    /// Returns the free part of the receive buffer. Unprocessed bytes are moved to the front first. They are shorter
+    /// than one record, because complete records have already been processed.
     pub(super) fn free_space(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.incoming.copy_within(self.start..self.end, 0);

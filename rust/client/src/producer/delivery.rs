@@ -260,7 +260,7 @@ fn call_last(remaining: &AtomicUsize, callback: &SharedCallback) {
 }
 
 impl Part {
-    /// Returns the first row after the completed segment that contains `at`, or `at` if that row has no result.
+    /// Returns the first row after the completed segment that contains `at`, or `at` itself if that row has no result.
     fn completed_until(&self, at: u32) -> u32 {
         self.state.completed_until(at).min(self.first + self.count)
     }

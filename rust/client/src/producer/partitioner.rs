@@ -83,7 +83,8 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// Creates choices from the `available` partitions with their queue lengths, out of `count` partitions.
+    /// Creates the choices for a topic with `count` partitions. `available` contains the partitions to choose from,
+    /// with their queue lengths.
     pub(crate) fn new(available: impl Iterator<Item = (i32, usize)>, count: i32, adaptive: bool) -> Self {
         let (partitions, queues): (Vec<i32>, Vec<usize>) = available.unzip();
         let longest = queues.iter().copied().max().unwrap_or(0);

@@ -101,7 +101,7 @@ impl Unread {
         run
     }
 
-    /// Logs the causes that are due. Returns the time of the next check.
+    /// Logs the causes whose `due` time has come. Returns the time at which the next cause is due.
     fn log_due(&self, now: Instant) -> Option<Instant> {
         let mut causes = self.lock();
         let mut next: Option<Instant> = None;

@@ -31,7 +31,7 @@ struct PendingSchema {
 /// Returns the schemas that `root` references. `subject` is the subject under which `root` is registered, or empty if
 /// `root` was looked up by id.
 ///
-/// References to soft-deleted subjects are resolved too: registries still return schemas that use them.
+/// References to soft-deleted subjects are resolved too, because registries still return schemas that use them.
 ///
 /// # Errors
 /// Fails if a referenced schema does not exist, if there are too many, or if they reference each other in a cycle.

@@ -54,8 +54,8 @@ impl Redactor {
                 redacted.push('…');
                 break;
             }
-            // Such characters, for example direction marks, can change the order in which the text around them is
-            // displayed.
+            // Control and format characters are escaped. Some of them, for example direction marks, can change the
+            // order in which the text around them is displayed.
             let is_format_char = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
             if char.is_control() || is_format_char {
                 redacted.extend(char.escape_default());

@@ -150,7 +150,7 @@ impl Membership {
         loop {
             let at = {
                 let state = self.lock();
-                // While a thread is in `poll`, the interval cannot be exceeded for at least one more interval.
+                // While a thread is in `poll`, it is sufficient to check again after one more interval.
                 (state.polling == 0).then(|| state.polled_at + self.max_poll_interval)
             };
             match at {

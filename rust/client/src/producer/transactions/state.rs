@@ -277,7 +277,7 @@ impl Transaction {
         let fatal = is_fatal(error);
         if self.protocol == Protocol::V1 {
             // After a failed batch, the sequences of later batches of the same epoch would not follow the last appended
-            // batch.
+            // batch, so the next transaction needs another epoch.
             self.bump_epoch |= self.started || is_unknown_producer(error);
         }
         match self.phase {

@@ -60,7 +60,7 @@ fn file(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(contents.certificates)
 }
 
-/// Reads all PEM files of a directory, whether its layout is that of OpenSSL's `c_rehash` or another.
+/// Reads all PEM files of a directory, which need not have the layout of OpenSSL's `c_rehash`.
 fn folder(source: &Source<'_>, path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut certificates: Vec<Vec<u8>> = Vec::new();
     for path in files(path).map_err(|error| source.error(format!("cannot be read: {error}")))? {
