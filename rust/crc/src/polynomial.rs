@@ -38,7 +38,8 @@ const fn x_to(polynomial: u32, mut exponent: usize) -> u32 {
     result
 }
 
-/// Returns two factors that shift a vector by `bytes`, for its first and its second 64 bits.
+/// Returns two factors that shift a vector by `bytes` bytes. The first factor is for the first 64 bits of the vector,
+/// the second for the other 64 bits.
 ///
 /// The exponents take into account that the product of 64 and 32 reversed bits, read as 128 bits, is 33 powers too
 /// high, and that the first half is 64 powers above the second.
@@ -46,7 +47,7 @@ pub(crate) const fn fold(polynomial: u32, bytes: usize) -> [u64; 2] {
     [x_to(polynomial, 8 * bytes + 31) as u64, x_to(polynomial, 8 * bytes - 33) as u64]
 }
 
-/// Returns the factor that shifts a register by `bytes`, if the checksum instruction reduces the product.
+/// Returns the factor that shifts a register by `bytes` bytes, if the checksum instruction then reduces the product.
 ///
 /// The exponent takes into account that the product of two registers of 32 reversed bits, read as 64 bits, is one power
 /// too high, and that the instruction adds 32 powers.

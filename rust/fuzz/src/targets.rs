@@ -129,8 +129,8 @@ const ANY_SCHEMA: usize = 512 << 20;
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    // A message may use 16 times its size (see `wire::messages::reader`). It exists twice here, and so does its debug
-    // text.
+    // A message may use 16 times its size (see `wire::messages::reader`). The message and its debug text both exist
+    // twice here.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
     Target { name: "member", input: Input::Member, run: member::metadata, memory: 48, constant: CONSTANT },
@@ -167,12 +167,12 @@ pub const TARGETS: &[Target] = &[
     secured("jks", Secure::Jks, secure::jks),
     secured("pkcs12", Secure::Pkcs12, secure::pkcs12),
     secured("pem", Secure::Pem, secure::pem),
-    // A single byte may be an item of a list, and each item may become a struct of several columns.
+    // A list item may consist of a single byte, and become a struct of several columns.
     values("avro", Values::Avro, values::avro, 128, CONSTANT),
     values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
     values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
     values("values_frame", Values::Framed, values::framed, 32, CONSTANT),
-    // Two bytes may be an item of a list, and each item may become a struct of three columns, whose size counts twice
+    // A list item may consist of two bytes, and become a struct of three columns. The size of the columns counts twice
     // while they grow.
     values("json", Values::Json, json::json, 256, CONSTANT),
     values("json_schema", Values::JsonSchema, json::schema, 400, ANY_SCHEMA),

@@ -14,7 +14,7 @@ pub struct RequestHeader {
     pub api_key: i16,
     /// The version of the request.
     pub api_version: i16,
-    /// Id that the response must contain, too.
+    /// Id that the response repeats, so that the client can match it with the request.
     pub correlation_id: i32,
     pub client_id: Option<String>,
 }
@@ -134,7 +134,7 @@ pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Respo
 }
 
 /// Decodes the response to an ApiVersions request of `version`. A broker that does not support this version responds
-/// with UNSUPPORTED_VERSION in version 0 (KIP-511). Returns the version of the response, too.
+/// with UNSUPPORTED_VERSION in version 0 (KIP-511). Also returns the version of the response.
 pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersionsResponse), DecodeError> {
     use crate::error_code::ErrorCode;
     use crate::messages::ApiVersionsRequest;

@@ -38,15 +38,15 @@ impl Release {
     pub const V2_0: Release = Release(2, 0, 0);
     /// First release with session expiry (KIP-368).
     pub const V2_2: Release = Release(2, 2, 0);
-    /// First release with a maximum session timeout of half an hour.
+    /// First release in which the default maximum session timeout is half an hour.
     pub const V2_3: Release = Release(2, 3, 0);
     /// First release with flexible versions (KIP-482), and defaults for new topics (KIP-464).
     pub const V2_4: Release = Release(2, 4, 0);
     /// First release that advertises ConsumerGroupHeartbeat, but rejects it unless the feature is enabled on the
     /// broker.
     pub const V3_7: Release = Release(3, 7, 0);
-    /// First release with KIP-848 groups and transaction features by default. It removes the oldest API versions
-    /// (KIP-896).
+    /// First release with KIP-848 groups and transaction features by default. The release removes the oldest API
+    /// versions (KIP-896).
     pub const V4_0: Release = Release(4, 0, 0);
 
     /// All releases, oldest first.

@@ -63,7 +63,7 @@ fn table_matches_real_brokers() {
     for (version, frame) in captured() {
         let release = Release::named(&version).unwrap();
         let (.., response) = frame::decode_api_versions(0, frame).unwrap();
-        // The broker of version 3.3.2 was the only one that ran without ZooKeeper, before KRaft supported these APIs.
+        // Of the captured brokers that use KRaft, only the broker of version 3.3.2 does not support these APIs yet.
         let lacks = |key: &&ApiKey| version == "3.3.2" && LATER_IN_KRAFT.contains(key);
         for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
             let advertised = response.api_keys.iter().find(|advertised| advertised.api_key == key.code());

@@ -15,7 +15,7 @@ pub(super) fn stream(stream: Stream, writer: &mut Writer, random: &mut Random) -
                 plain = plain.repeat(1 + random.below(60));
             }
             match stream {
-                // The gzip encoder is by far the slowest, so new streams are rarely compressed.
+                // The gzip encoder is by far the slowest, so most inputs reuse a stream that is already compressed.
                 Stream::Gzip if random.one_in(16) => packed(Packing::Codec(Codec::Gzip), plain),
                 Stream::Gzip => Node::Raw(writer.gzip(random.below(64) as u64)),
                 Stream::Zstd => zstd(&plain, writer),
@@ -66,7 +66,7 @@ fn lz4(plain: &[u8], writer: &mut Writer, random: &mut Random) -> Node {
         if length == 0 {
             break;
         }
-        // The top bit of the length marks an uncompressed block. Here it is a number added to the length.
+        // The top bit of the length marks an uncompressed block. Here this bit is a number that is added to the length.
         let more = i64::from(length & 0x8000_0000);
         blocks.push(Node::Sized { by: Number::Little(4), more, lie: None, body: vec![Node::Raw(block.to_vec())] });
         rest = after;

@@ -184,7 +184,7 @@ fn oid(bytes: &[u8]) -> Node {
     der(0x06, vec![Node::Raw(bytes.to_vec())])
 }
 
-/// Returns the unencrypted safes of a PKCS12 store. The target reads them if it adds the correct digest.
+/// Returns the unencrypted safes of a PKCS12 store. The target can read them if its flags request the correct digest.
 fn pkcs12(random: &mut Random) -> Node {
     const BAG: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01];
     let bag = |kind: u8, value: Node| der(0x30, vec![oid(&[&BAG[..], &[kind]].concat()), der(0xa0, vec![value])]);

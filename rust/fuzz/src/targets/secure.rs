@@ -74,8 +74,8 @@ pub(super) fn jks(input: &[u8]) {
     open(&bytes, flags);
 }
 
-/// Flags: 1 wraps the input, which then contains safes, in a store with the correct digest. The other flags are those
-/// of [`jks`].
+/// Flags: with 1, the input contains safes, which are wrapped in a store with the correct digest. The other flags are
+/// those of [`jks`].
 pub(super) fn pkcs12(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     match flags & 1 {

@@ -152,8 +152,8 @@ fn bare(flags: u8) -> Options {
 fn parsed(text: &[u8]) -> Option<Schema> {
     let schema = Schema::parse(&String::from_utf8_lossy(text)).ok()?;
     let canonical = schema.canonical();
-    // A name without a namespace, within a type that has one, looks in the canonical form as if it had the same
-    // namespace.
+    // If a name without a namespace is within a type that has a namespace, the canonical form does not distinguish it
+    // from a name with the same namespace.
     if names_of_both_kinds(&canonical) {
         return Some(schema);
     }

@@ -15,15 +15,15 @@ pub enum ControlType {
     Abort,
     /// The transaction was committed.
     Commit,
-    /// A new leader of the KRaft log; not returned to users.
+    /// Announces a new leader of the KRaft log. Not returned to users.
     LeaderChange,
-    /// Start of a KRaft snapshot; not returned to users.
+    /// Start of a KRaft snapshot. Not returned to users.
     SnapshotHeader,
-    /// End of a KRaft snapshot; not returned to users.
+    /// End of a KRaft snapshot. Not returned to users.
     SnapshotFooter,
-    /// The KRaft version of the quorum; not returned to users.
+    /// The KRaft version of the quorum. Not returned to users.
     KRaftVersion,
-    /// The voters of the KRaft quorum; not returned to users.
+    /// The voters of the KRaft quorum. Not returned to users.
     KRaftVoters,
     /// An unknown type.
     Unknown(i16),
@@ -132,8 +132,9 @@ pub struct AbortedTransaction {
 
 /// Filter for batches of aborted transactions in one partition's Fetch response.
 ///
-/// The filter advances with the batches, so use one filter for each partition of a response, even if the response is
-/// decoded in several steps: a new filter would treat transactions that have already ended as active.
+/// The filter tracks the transactions that are active in the partition, so use the same filter for all batches of the
+/// partition in a response, even if the response is decoded in several steps. A new filter would treat transactions
+/// that have already ended as active.
 #[derive(Debug, Clone, Default)]
 pub struct AbortedTransactions {
     pending: VecDeque<AbortedTransaction>,

@@ -34,7 +34,7 @@ pub enum BatchErrorKind {
     /// A message of format v0 or v1 violates the format.
     #[error("{0}; the data is corrupt")]
     Legacy(#[from] LegacyError),
-    /// A magic byte that is not in any Kafka version.
+    /// The magic byte is not a known message format.
     #[error("magic {magic} is unknown (Kafka has 0, 1 and 2); the data is corrupt or newer than this library")]
     UnknownMagic {
         /// The magic byte.

@@ -131,8 +131,7 @@ impl BatchHeader {
         }
         let base_offset = i64::from_be_bytes(field(head, 0));
         if base_offset == i64::MAX {
-            // Reject a batch at the largest possible offset: there is no next offset, so a reader would fetch this
-            // batch forever.
+            // Reject a batch at the largest possible offset. It has no next offset, so a reader would fetch it forever.
             return Err(BatchErrorKind::Offsets { last_offset_delta: 0 });
         }
         Ok(BatchHeader {

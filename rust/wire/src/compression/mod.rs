@@ -15,7 +15,7 @@ pub enum Codec {
     None,
     /// gzip.
     Gzip,
-    /// snappy. Written in the framing of the Java client; read with or without this framing.
+    /// snappy. It is written with the framing of the Java client, and read with or without this framing.
     Snappy,
     /// lz4 frames.
     Lz4,
@@ -162,7 +162,8 @@ impl Compressor {
             }
             Codec::Snappy => Inner::Snappy(Box::new(snappy::Compress::new())),
             Codec::Lz4 => {
-                // The level is only validated, so that existing configurations work: this encoder has a single level.
+                // This encoder has a single level. Other valid levels are accepted without an effect, so that existing
+                // configurations work.
                 check(1..=17, "its levels are 1 to 17")?;
                 Inner::Lz4(lz4::Compress::default())
             }

@@ -55,9 +55,9 @@ impl std::fmt::Debug for Decompress {
 }
 
 impl Decompress {
-    /// Decompresses in one call to a buffer, which grows if it is too small. zstd's streaming API would need a window,
-    /// whose size the input could set arbitrarily; one call needs none and stops at the limit. Frames may be
-    /// concatenated.
+    /// Decompresses the input in one call. If the output buffer is too small, it grows. zstd's streaming API would need
+    /// a window, whose size the input could set arbitrarily. A single call needs no window, and stops at the limit.
+    /// Frames may be concatenated.
     pub(super) fn run(&mut self, input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
         let context = match &mut self.context {
             Some(context) => context,

@@ -43,7 +43,7 @@ messages! {
     }
 }
 
-/// The version that is written, as by the Java client since Kafka 3.5.
+/// The version that is written. The Java client has written the same version since Kafka 3.5.
 const NEWEST: i16 = 3;
 
 impl ConsumerProtocolSubscription {

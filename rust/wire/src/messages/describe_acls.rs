@@ -23,7 +23,7 @@ messages! {
         resources: Vec<DescribeAclsResource> => 0..;
     }
 
-    /// The ACLs of one resource, or of a name prefix.
+    /// The ACLs of one resource, or of all resources whose names have a prefix.
     struct DescribeAclsResource {
         resource_type: i8 => 0..;
         resource_name: String => 0..;

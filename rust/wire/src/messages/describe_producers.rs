@@ -33,7 +33,7 @@ messages! {
         active_producers: Vec<ProducerState> => 0..;
     }
 
-    /// A producer. Fields with −1 have no value.
+    /// An active producer. Optional fields without a value are −1.
     struct ProducerState {
         producer_id: i64 => 0..;
         producer_epoch: i32 => 0..;

@@ -47,7 +47,7 @@ messages! {
         observers: Vec<ReplicaState> => 0..;
     }
 
-    /// The log end offset of one replica. Fields with −1 are unknown.
+    /// The log end offset of one replica. Unknown fields are −1.
     struct ReplicaState {
         replica_id: i32 => 0..;
         replica_directory_id: Uuid => 2.., [ignorable];

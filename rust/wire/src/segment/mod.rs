@@ -180,7 +180,8 @@ impl Segment {
         }
     }
 
-    /// Returns the size of the batch at the start of the window. `read` limits it to the rest of the file.
+    /// Returns the size that the length field of the next batch states, or a minimum size if the window ends before
+    /// this field. The size may exceed the rest of the file.
     fn needed(&self) -> usize {
         let Some(prefix) = self.window.first_chunk::<LENGTH_END>() else { return UP_TO_MAGIC };
         let [.., l0, l1, l2, l3] = *prefix;

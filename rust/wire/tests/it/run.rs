@@ -112,10 +112,11 @@ fn len(max_rows: usize) -> impl Strategy<Value = Option<usize>> {
 
 fn stretch() -> impl Strategy<Value = Stretch> {
     let count = prop_oneof![1..6usize, 50..80usize, 100..400usize];
-    // Includes the smallest numbers whose varints have two, three and four bytes, and larger numbers.
+    // The first timestamps include the smallest numbers whose varints have two, three and four bytes, and larger
+    // numbers.
     let first = prop_oneof![Just(0), 50..70i64, -70..-50i64, 8100..8200i64, 1_048_000..1_048_600i64, any::<i64>()];
     let step = prop_oneof![Just(0), Just(1), -1..100i64];
-    // Lengths for records whose length field has two bytes, and in a few cases three.
+    // With these lengths, most length fields of records have up to two bytes, and a few have three.
     let value = prop_oneof![9 => len(320), 1 => (8100..8200usize).prop_map(Some)];
     (count, len(130), value, first, step)
 }

@@ -16,7 +16,7 @@ use crate::compression::{Codec, Compressor};
 /// Header fields and limits of a batch to build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Offset of the first record; brokers assign it themselves.
+    /// Offset of the first record. Brokers replace it when they append the batch.
     pub base_offset: i64,
     /// Epoch of the partition leader; -1 in batches from clients.
     pub partition_leader_epoch: i32,
@@ -57,7 +57,7 @@ const SLACK: usize = 128;
 /// Result of [`BatchBuilder::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
-    /// The record was added; its index within the batch, from 0.
+    /// The record was added. The number is the record's index within the batch, from 0.
     Added(i32),
     /// The batch has no capacity for the record. Finish the batch and append the record to the next batch.
     Full,

@@ -23,11 +23,11 @@ pub struct EqualLengthRows<'a> {
 
 /// A source of records for [`BatchBuilder::append_run`](super::BatchBuilder::append_run).
 pub trait PlainRows {
-    /// Returns the record of a row.
+    /// Returns the record at index `row`.
     fn record(&self, row: usize) -> PlainRecord<'_>;
 
-    /// Returns up to `max_rows` records from `row` on if the source knows that all their keys and values have these
-    /// lengths.
+    /// Returns up to `max_rows` records from `row` on, if the source knows that all their keys have the length
+    /// `key_len` and all their values have the length `value_len`. `None` as `key_len` stands for null keys.
     fn equal_length_rows(
         &self,
         row: usize,

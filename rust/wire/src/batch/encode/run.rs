@@ -7,7 +7,7 @@ use super::{Append, BatchBuilder, EncodeError, SLACK};
 /// Number of consecutive records with equal shapes after which the template encoder is tried.
 const MIN_EQUAL_SHAPES: u32 = 3;
 
-/// Maximum number of bytes that are zeroed at a time. They must still be in the L1 cache when the records overwrite
+/// Maximum number of bytes that are zeroed at a time. The limit keeps them in the L1 cache until the records overwrite
 /// them.
 const WINDOW: usize = 16 * 1024;
 
@@ -65,7 +65,8 @@ impl BatchBuilder {
         let records = (capacity / template.size()).min(rows.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
-        // The range is valid because the buffer was resized above; the caller uses the number of written records.
+        // The range is always valid, because the buffer was resized above. An empty slice would only mean that no
+        // record is written.
         let out = self.buffer.get_mut(start..).unwrap_or_default();
         let written = template.write(out, rows, self.base_timestamp, self.count);
         self.buffer.truncate(start + written * template.size());
@@ -116,7 +117,7 @@ impl BatchBuilder {
         true
     }
 
-    /// Returns the maximum size of the batch once it contains a record.
+    /// Returns the maximum size of the batch, which only the first record may exceed.
     #[inline(always)]
     fn limit(&self) -> usize {
         self.options.max_bytes.min(i32::MAX as usize)

@@ -67,8 +67,8 @@ impl VarintWord {
     }
 }
 
-/// Appends varints with fixed-size copies, truncated to the encoded size. This is faster than copying a few bytes
-/// exactly.
+/// Appends varints. The copies have a fixed size, and the output is then truncated to the encoded size. This is faster
+/// than copies of a variable size.
 #[inline(always)]
 pub(super) fn write_varints<const N: usize>(out: &mut Vec<u8>, parts: &[VarintWord; N]) {
     let size: u32 = parts.iter().map(|part| part.size).sum();

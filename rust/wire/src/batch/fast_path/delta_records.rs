@@ -5,8 +5,8 @@ use super::Block;
 use super::short_record::{load, short, short_len};
 use crate::batch::record::zigzag;
 
-/// Number of consecutive records with equal sizes after which the template parser is tried. With a smaller number,
-/// sizes are often equal by chance, which costs 15 % if sizes vary.
+/// Number of consecutive records with equal sizes after which the template parser is tried. With a smaller number, the
+/// parser would often be tried for sizes that are equal only by chance, which costs 15 % if sizes vary.
 pub(super) const MIN_EQUAL_SIZES: u32 = 3;
 
 impl Block {

@@ -168,8 +168,8 @@ impl Block {
         true
     }
 
-    /// Parses `max_len` records, or fewer if the data ends before. Returns the end of the last record; for a malformed
-    /// record, returns its index and the name of the malformed field as the error.
+    /// Parses `max_len` records, or fewer if the data or the block ends earlier. Returns the end of the last record. If
+    /// a record is malformed, fails with its index and the name of the malformed field.
     #[inline]
     pub(super) fn fill(&mut self, data: &[u8], start: usize, max_len: usize) -> Result<usize, (usize, &'static str)> {
         let mut position = start;

@@ -15,7 +15,7 @@ use crate::crc::crc32;
 pub struct LegacyOptions {
     /// 0 or 1.
     pub magic: i8,
-    /// Offset of the first message; brokers assign it themselves.
+    /// Offset of the first message. Brokers replace it when they append the set.
     pub base_offset: i64,
     /// Maximum uncompressed size of the set. A message that would exceed it is not added, unless it is the first
     /// message of the set.

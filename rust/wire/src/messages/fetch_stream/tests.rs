@@ -130,7 +130,8 @@ fn damaged_response_is_an_error_or_incomplete() {
     for version in [0, 4, 11, 12, 17] {
         let body = body(version, &response(version));
         for end in 0..body.len() {
-            // The parser still expects the length of the complete frame, so a cut response must not be complete.
+            // The parser still expects the length of the complete frame, so it must not treat a truncated response as
+            // complete.
             assert!(!matches!(parse(version, &body[..end], 5), Ok(Some(_))), "v{version} cut at {end}");
         }
         let mut longer = body.to_vec();

@@ -24,14 +24,15 @@ pub struct IndexDump {
     index: Index,
     /// The log of the segment, or `None` for a transaction index, which is not verified against the log.
     log: Option<Box<dyn Source>>,
-    /// The offset index of the segment, to find the batches of a time index in the log.
+    /// The offset index of the segment. It is used to find the batches that a time index refers to.
     offsets: Option<Index>,
     options: IndexDumpOptions,
     next: usize,
     previous: Option<TimeEntry>,
     /// Position in the log of the batch that the last entry of a time index refers to.
     cursor: u64,
-    /// Position and maximum timestamp of the last decoded batch, because many entries may refer to the same batch.
+    /// Position and maximum timestamp of the last decoded batch. They are cached, because many entries may refer to the
+    /// same batch.
     latest: Option<(u64, i64)>,
     batch_reader: BatchReader,
     findings: Findings,
@@ -137,8 +138,8 @@ impl IndexDump {
             }
         };
         // Entries have increasing offsets, so the search for the next entry can start here and no part of the log is
-        // scanned twice. If the offset index has an invalid position, the cursor stays, so that later entries are still
-        // found.
+        // scanned twice. If the offset index has an invalid position, the cursor is not changed, so that later entries
+        // are still found.
         if position > start || matches!(found, Ok(Some(_))) {
             self.cursor = position;
         }
