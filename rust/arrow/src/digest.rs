@@ -7,8 +7,8 @@ use crate::encode::{BytesColumn, Columns, EncodeError, RowReader};
 /// Marker that is hashed for a null. No length of a field is equal to this number.
 const NULL: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the sum of the hashes of all rows. The hash of a row includes those of the columns topic, partition, key,
-/// value and headers that exist. To combine several batches, add their digests, wrapping on overflow.
+/// Returns the sum of the hashes of all rows. The hash of a row covers its topic, partition, key, value and headers,
+/// except for columns that do not exist. To combine several batches, add their digests, wrapping on overflow.
 ///
 /// The topic of the rows is `topic` or, if that is `None`, the value of the column `topic`. The digest must not change
 /// between releases, because it is stored at the broker.
@@ -86,7 +86,7 @@ mod tests {
         for other in others {
             assert_ne!(of(&[row]), of(&[other]), "{other:?}");
         }
-        // Two pairs of rows that only differ in which key belongs to which value.
+        // The two pairs of rows have the same keys and values, but each key has a different value.
         let (a, b): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v1")), ("t", None, Some("k2"), Some("v2")));
         let (c, d): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v2")), ("t", None, Some("k2"), Some("v1")));
         assert_ne!(of(&[a, b]), of(&[c, d]));

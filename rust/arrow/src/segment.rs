@@ -71,8 +71,8 @@ pub struct SegmentReader {
     failed: Option<SegmentReadError>,
 }
 
-/// Maximum number of runs that a step reads without finding rows, about 64 MiB. Limited so that callers can cancel in
-/// between.
+/// Maximum number of runs that a step reads without finding rows, about 64 MiB. The limit lets callers cancel between
+/// steps.
 const RUNS_PER_STEP: usize = 64;
 
 impl SegmentReader {

@@ -20,13 +20,13 @@ const ROWS: usize = 8192;
 enum Style {
     /// Members in the order of the schema, without spaces.
     Plain,
-    /// As Python's `json` writes them.
+    /// Members as Python's `json` writes them, with a space after each comma and colon.
     Spaced,
     /// In reverse order.
     Turned,
 }
 
-/// Encoded values, concatenated as in a batch, with their ends.
+/// Encoded values, concatenated as in a batch, and the end offset of each value.
 struct Values {
     data: String,
     ends: Vec<usize>,

@@ -20,7 +20,7 @@ const EVENT: &str = r#"syntax = "proto3";
     message Nested { int64 id = 1; google.protobuf.Timestamp at = 2; repeated Item items = 3; map<string, int64> tags = 4;
         message Item { string sku = 1; int32 count = 2; } }"#;
 
-/// Encoded values, concatenated as in a batch, with their ends.
+/// Encoded values, concatenated as in a batch, and the end offset of each value.
 struct Values {
     data: Vec<u8>,
     ends: Vec<usize>,

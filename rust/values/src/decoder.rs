@@ -99,8 +99,8 @@ impl Decoder {
     }
 
     /// Creates a decoder of Protobuf values into rows of a message, by default the first message of the file. As long
-    /// as no writer's schema is added, all schema ids stand for `schema`. After the first one is added, or if `by_id`
-    /// is true, only ids of added schemas are known.
+    /// as no writer's schema is added, all schema ids stand for `schema`. After the first writer's schema is added, or
+    /// if `by_id` is true, only ids of added schemas are known.
     ///
     /// # Errors
     /// Fails if the message or a selected field does not exist, or if the message is recursive and `recursion` is 0.
@@ -145,7 +145,7 @@ impl Decoder {
         }
     }
 
-    /// Makes values with this id errors that have the given reason.
+    /// Makes values with this id fail with the given reason.
     pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
         let error = SchemaError::new("", reason);
         match &mut self.format {

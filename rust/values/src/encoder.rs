@@ -32,7 +32,8 @@ enum Format {
     Plain(Plain),
     /// The schema, and true if the whole value is of type bytes, which Confluent's serializers write without a length.
     Avro(Box<Schema>, bool),
-    /// The writer, and the frame before each value. Its length varies, because it contains message indexes.
+    /// The writer, and the frame before each value. The length of the frame varies, because the frame contains message
+    /// indexes.
     Protobuf(Box<proto::Writer>, Vec<u8>),
 }
 

@@ -30,10 +30,10 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// A value that cannot be decoded, whose row becomes null, or a row that cannot be encoded.
+/// A value that cannot be decoded and whose row is therefore null, or a row that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadValue {
-    /// Index of the row, from 0.
+    /// Index of the invalid row within the array or column, from 0.
     pub row: usize,
     /// Id of the writer's schema, if known.
     pub schema: Option<SchemaId>,
@@ -44,7 +44,7 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    /// Returns the error message, preceded by the given places, the schema id and the field.
+    /// Returns the error message, preceded by `places`, the schema id and the field.
     pub fn described(&self, places: &[&str]) -> String {
         let schema = self.schema.map(|id| id.to_string());
         let field = (!self.path.is_empty()).then(|| format!("field {}", self.path));

@@ -193,7 +193,7 @@ pub enum FrameError {
     /// The record has no header with a schema id.
     #[error("no schema id: the record has no header with it")]
     NoHeader,
-    /// The value begins with another prefix than the framing requires.
+    /// The value does not begin with the prefix that the framing requires.
     #[error("no schema id: the value does not begin with {0}")]
     Prefix(&'static str),
     /// Malformed header.
@@ -205,7 +205,7 @@ pub enum FrameError {
     /// No message name.
     #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
     Name,
-    /// No id is known that could be written.
+    /// The framing requires a schema id, but none is known.
     #[error("the framing has the schema's id, and none is known")]
     Id,
     /// The id is too large for the framing.

@@ -2,9 +2,9 @@
 //! primitive types of Kafka's own serializers.
 //!
 //! The writer's schema and the reader's schema are combined into a *plan*, which decodes the bytes of one value into
-//! one row. If a value is bad, its row is null, and other rows are not affected. For encoding, a schema is bound to the
-//! type of a column: this determines the source of each part of a value, so that mismatches are reported before any row
-//! is encoded.
+//! one row. If a value is bad, its row is null, and other rows are not affected. Before encoding, a schema is bound to
+//! the type of a column. Binding finds the source of each part of a value, so that mismatches are reported before any
+//! row is encoded.
 
 mod arrow_types;
 pub mod avro;

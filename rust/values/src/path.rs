@@ -17,7 +17,7 @@ pub fn part(name: &str) -> Cow<'_, str> {
 /// Splits a path into its names.
 ///
 /// # Errors
-/// Fails if a back-quote is not closed, or if no dot follows a closed one.
+/// Fails if a back-quote is not closed, or if a closing back-quote within the path is not followed by a dot.
 pub fn names(path: &str) -> Result<Vec<Cow<'_, str>>, SchemaError> {
     let mut names = Vec::new();
     let mut rest = path;

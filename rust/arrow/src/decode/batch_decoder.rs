@@ -314,10 +314,9 @@ impl<C: ValueColumn> BatchDecoder<C> {
         Ok(self.bytes + more <= limit)
     }
 
-    /// Returns true if the batch header already shows that the batch does not fit. Decompressing it is not necessary
-    /// then.
+    /// Returns true if the batch header already shows that the batch does not fit. Such a batch is not decompressed.
     fn cannot_fit(&self, batch: &Batch) -> bool {
-        // A negative count means that no size is known here. Decoding rejects the batch.
+        // A negative count is treated as 0 here. Decoding rejects the batch later.
         let claimed = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
         // The count in the header may be arbitrarily large, so it is limited by the compressed size.
         let min_size = claimed.min(batch.bytes().len()).max(1);

@@ -171,8 +171,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         Ok(stopped)
     }
 
-    /// Returns true if the header determines all requested columns. For a compacted batch it does not, because the
-    /// header contains the number of remaining records, but not their offsets.
+    /// Returns true if the header determines all requested columns. The header of a compacted batch does not, because
+    /// it contains the number of remaining records, but not their offsets.
     pub(crate) fn header_determines(&self, header: &BatchHeader) -> bool {
         let Projection { keys, values, timestamps } = self.projection;
         let timestamps = timestamps && header.timestamp_type() == TimestampType::CreateTime;

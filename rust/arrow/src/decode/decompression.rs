@@ -98,7 +98,7 @@ impl BatchDecompressor {
             Codec::None => batch.payload(),
             codec => {
                 self.decompress(batch, codec, &mut out)?;
-                // If a codec does not know the decompressed size, it reserves too much capacity.
+                // Trim the buffer, because a codec that does not know the decompressed size reserves too much capacity.
                 Bytes::from(trimmed(out))
             }
         })

@@ -14,12 +14,12 @@ pub struct DecodeError {
     pub topic: Option<Arc<str>>,
     /// The partition; -1 if unknown.
     pub partition: i32,
-    /// The offset at which decoding stopped: after the last record that was appended or skipped.
+    /// The offset at which decoding stopped. It follows the last record that was appended or skipped.
     pub offset: i64,
     /// The cause.
     #[source]
     pub cause: DecodeCause,
-    /// State after the rows before the invalid batch, which remain in the decoder.
+    /// Result of appending the rows before the invalid batch. These rows remain in the decoder.
     pub appended: Appended,
 }
 

@@ -27,7 +27,7 @@ use crate::topics::Topics;
 pub struct Appended {
     /// Rows appended.
     pub rows: usize,
-    /// The offset to continue from: after all records that were appended or skipped.
+    /// The offset to continue from. It follows all records that were appended or skipped.
     pub next_offset: i64,
     /// Number of bytes of the batches that were decoded completely. To continue after `row_limit` or `full`, append the
     /// rest of the data from this position, with `next_offset` as `from_offset`.
@@ -79,7 +79,8 @@ impl Decoder {
         &self.schema
     }
 
-    /// After an error, the rows before the invalid batch remain in the decoder, which can still be used.
+    /// Appends the records in `window` from `data`, the bytes of one partition. After an error, the rows before the
+    /// invalid batch remain in the decoder, which can still be used.
     pub fn append(
         &mut self,
         topic: &Arc<str>,

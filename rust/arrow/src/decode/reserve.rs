@@ -33,7 +33,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
             if bytes > 0 && bytes + payload > max_bytes {
                 break;
             }
-            // A negative count only means that no rows are reserved. Decoding rejects the batch.
+            // A negative count is treated as 0 here. Decoding rejects the batch later.
             let claimed = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += claimed.min(payload / (2 * MIN_RECORD_LEN + 2));
             bytes += payload;
@@ -59,9 +59,9 @@ impl<C: ValueColumn> BatchDecoder<C> {
         self.grow(rows, size / all * rows + size % all, estimate.min(remaining.saturating_mul(LIKELY_RATIO)));
     }
 
-    /// Reserves capacity for `rows` rows with `bytes` bytes in total, and for `ahead` more bytes of similar rows. If
-    /// the current size is larger than `ahead`, it is used instead; both are limited by the maximum size of the
-    /// columns. If columns only grew by doubling, up to half of their capacity would be unused.
+    /// Reserves capacity for `rows` rows with `bytes` bytes in total. Also reserves capacity for similar rows that take
+    /// `ahead` more bytes, or as many bytes as the columns already contain if that is more, up to the maximum size of
+    /// the columns. Without this, columns would grow by doubling, and up to half of their capacity would be unused.
     fn grow(&mut self, rows: usize, bytes: usize, ahead: usize) {
         let left = self.options.max_bytes.saturating_sub(self.bytes.saturating_add(bytes));
         let ahead = ahead.max(self.bytes).min(left);

@@ -22,7 +22,7 @@ pub(crate) enum BytesColumn {
     LargeBinary(LargeBinaryArray),
     View(BinaryViewArray),
     Fixed(FixedSizeBinaryArray),
-    /// Index of each row's value in the dictionary, or `NO_VALUE` if the row is null; then the dictionary.
+    /// Index of each row's value in the dictionary (`NO_VALUE` for a null row), and the dictionary.
     Dictionary(Vec<usize>, Box<BytesColumn>),
 }
 

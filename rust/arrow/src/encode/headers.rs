@@ -45,7 +45,7 @@ impl HeadersReader {
         if entries.num_columns() != 2 {
             return Err(wrong());
         }
-        // Finds the field by name. Maps may use other names, so otherwise the position decides.
+        // Finds the field by name. If it does not exist, the position decides, because maps may use other names.
         let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
         let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(wrong()) };
         let reader = HeadersReader {
@@ -70,7 +70,7 @@ impl HeadersReader {
             Lists::Small(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
             Lists::Large(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
         };
-        // The bounds always exist: Arrow has checked that each row of a list array has both offsets.
+        // The bounds always exist, because Arrow has checked that each row of a list array has both offsets.
         let (start, end) = bounds.unwrap_or_default();
         HeaderRow { columns: Some((&self.keys, &self.values)), range: start..end }
     }

@@ -146,7 +146,7 @@ impl RowReader {
         };
         let keys = match (key_len, &self.key) {
             (None, BytesColumn::Null) => None,
-            // The first row has no key, but later rows may have one.
+            // The first row has no key, but later rows may have keys, so the general encoder must be used.
             (None, _) => return None,
             (Some(len), column) => Some(column.equal_length_rows(row, max_rows, len)?),
         };

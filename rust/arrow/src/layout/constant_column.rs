@@ -7,10 +7,10 @@ use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 /// share. This saves 13 of the 29 bytes that each record needs in addition to its value.
 #[derive(Debug)]
 pub(crate) struct ConstantColumn<T: ArrowNativeType> {
-    /// The value of all rows so far.
+    /// The value of the first row. While `rows` is empty, all rows have this value.
     all: Option<T>,
     len: usize,
-    /// The values of all rows, as soon as one value is different; empty while all values are equal.
+    /// The values of all rows if they differ; empty while all values are equal.
     rows: Vec<T>,
     /// Buffer shared with previous batches, and its value.
     shared: Option<(T, ScalarBuffer<T>)>,
@@ -50,7 +50,8 @@ impl<T: ArrowNativeType> ConstantColumn<T> {
         match all {
             Some(all) if rows.is_empty() => self.share(all, len),
             _ => {
-                // Shrink the buffer, because memory accounting uses the length for it, as for shared buffers.
+                // Shrink the buffer to its length, because memory accounting uses the length of constant columns
+                // instead of the capacity.
                 rows.shrink_to_fit();
                 ScalarBuffer::from(rows)
             }

@@ -15,8 +15,8 @@ pub(super) fn encoded(node: &Node, json: &Value, named: &Named, path: &str) -> R
     Ok(out)
 }
 
-/// Recursive types, and the number of references that may still be followed. It is limited, because a default may refer
-/// to itself.
+/// Recursive types, and the number of references that may still be followed. The number is limited, because a default
+/// may refer to itself.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     named: &'a Named,

@@ -50,7 +50,7 @@ fn decimal(kind: &Kind, object: &Map<String, Value>, path: &str) -> Result<Optio
     Ok(Some(Logical::Decimal { precision: precision as u8, scale: scale as i8 }))
 }
 
-/// Returns the number of decimal digits for which all numbers fit into `bytes` bytes.
+/// Returns the largest precision at which all decimals fit into `bytes` bytes.
 fn digits(bytes: usize) -> u64 {
     let bits = (bytes as u64).saturating_mul(8).saturating_sub(1);
     // The precision of a double is sufficient for sizes up to 2 GiB.

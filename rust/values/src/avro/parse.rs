@@ -178,8 +178,8 @@ impl Parser {
                 return Err(SchemaError::new(&at, "a record has two fields of this name"));
             }
             let Some(of) = field.get("type") else { return Err(SchemaError::new(&at, "a field has no type")) };
-            // Such as `{"name": "a", "type": "array", "items": "int"}`, which Avro has never allowed, but which some
-            // writers produce.
+            // Some writers produce fields such as `{"name": "a", "type": "array", "items": "int"}`, which Avro has
+            // never allowed.
             let loose = matches!(of.as_str(), Some("array" | "map" | "record" | "enum" | "fixed"));
             let node = self.node(if loose { field } else { of }, namespace, &at)?;
             let aliases = texts(field.get("aliases"));

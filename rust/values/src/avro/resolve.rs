@@ -1,4 +1,5 @@
-//! Schema resolution: creates a plan from the writer's and the reader's schema, or reports why they do not match.
+//! Schema resolution: creates a plan from the writer's and the reader's schema, or reports why the schemas do not
+//! match.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -235,7 +236,7 @@ fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Opti
 /// Assignment of the writer's fields to the reader's fields.
 struct Sources {
     by_writer: HashMap<usize, usize>,
-    /// Indexes of the reader's fields that the writer has.
+    /// Indexes of the reader's fields to which a field of the writer is assigned.
     read: std::collections::HashSet<usize>,
 }
 

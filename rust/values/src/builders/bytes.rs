@@ -58,7 +58,7 @@ impl Bytes {
     #[inline]
     pub(crate) fn push_null(&mut self) {
         self.nulls.push(self.offsets.len() - 1);
-        // The cast is lossless, because no push makes the length exceed `i32`.
+        // The cast is lossless, because appending a value fails if the length exceeds `i32::MAX`.
         self.offsets.push(self.len as i32);
     }
 

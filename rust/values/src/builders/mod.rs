@@ -75,7 +75,8 @@ pub(crate) fn add<T>(columns: &mut Vec<T>, column: T) -> usize {
     columns.len() - 1
 }
 
-/// Applies an expression to the column of a slot without children, whatever its kind is.
+/// Evaluates `$column.$do` for the column of a slot without children, whatever the kind of the column. For other slots,
+/// evaluates `$other`.
 macro_rules! leaf {
     ($columns:expr, $slot:expr, $at:ident => $column:ident . $do:expr, $rest:pat => $other:expr) => {
         match $slot {

@@ -43,7 +43,7 @@ pub(crate) enum JsonError {
 pub(crate) enum Found {
     Null,
     Boolean,
-    /// Letters that are none of JSON's words.
+    /// A word other than `true`, `false` and `null`.
     Letters,
     Byte(u8),
 }

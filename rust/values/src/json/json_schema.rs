@@ -268,7 +268,7 @@ fn accepts_null(schema: &JsonValue, types: &[&str]) -> bool {
 
 enum Implied<'a> {
     Kind(&'static str),
-    /// The only schema among the branches other than null, and true if null is one of the branches.
+    /// The only branch other than null, and true if null is one of the branches.
     Branch(&'a JsonValue, bool),
     Any,
 }

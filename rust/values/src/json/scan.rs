@@ -296,7 +296,8 @@ fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
                 rest = rest.get(escape(rest)?.1..).unwrap_or_default();
             }
             [] => {
-                // If the bytes are not valid UTF-8 either, that is the more helpful error.
+                // The text ends within the string. If the bytes before the end are not valid UTF-8, return that error
+                // instead, because it is more helpful.
                 utf8_so_far(from)?;
                 return Err(Reason::Truncated.into());
             }

@@ -33,9 +33,9 @@ impl Schema {
         Schema { root: Arc::new(Field::new("", data_type, true)) }
     }
 
-    /// Parses a JSON Schema. Only types, items and required members are relevant. A schema refers to those in
-    /// `references` by a name in `links` or by their `$id`. A link contains the index of the referring schema, the
-    /// name, and the index of the referenced schema. The index of the schema `text` is the number of `references`.
+    /// Parses a JSON Schema. Only types, items and required members are relevant. A schema refers to a schema in
+    /// `references` by its `$id` or by a name in `links`. A link contains the index of the referring schema, the name,
+    /// and the index of the referenced schema. The index of the schema `text` is the number of `references`.
     ///
     /// # Errors
     /// Fails if the text is not a valid JSON Schema, or if a reference cannot be resolved.

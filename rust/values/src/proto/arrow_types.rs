@@ -264,7 +264,7 @@ impl PlanBuilder {
         let tags: Vec<u32> = entries.iter().map(|entry| entry.tag).collect();
         entries.sort_by_key(|entry| entry.tag);
         for one in &mut absent {
-            // The entry of each `Empty` is found by its tag.
+            // `at` is the index of the entry before sorting. Find the new index by the entry's tag.
             if let Absent::Empty(at) = one {
                 let tag = tags.get(*at).copied().unwrap_or_default();
                 *at = entries.binary_search_by_key(&tag, |entry| entry.tag).unwrap_or_default();

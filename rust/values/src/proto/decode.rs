@@ -124,7 +124,8 @@ impl Plan {
                     entry.step::<MERGE>(&mut ByteReader::new(&[0]), shapes, columns)?;
                 }
             }
-            // The field may follow when repeated occurrences of the message are merged.
+            // This is not an error yet: another occurrence of the message may contain the field. Decode again with
+            // `MERGE`, which merges all occurrences first.
             Some(Absent::Required(_)) if !MERGE => return Err(Reason::Again.into()),
             Some(absent) => absent.push(columns)?,
             None => (),

@@ -156,7 +156,7 @@ fn field(bytes: &[u8]) -> Step<Field> {
         Ok(())
     })?;
     if optional {
-        // The oneof of such a field is synthetic.
+        // A field that is `optional` in proto3 is the only member of a synthetic oneof, which is dropped here.
         (field.label, field.oneof) = (Label::Optional, None);
     }
     field.kind = match Scalar::from_number(kind) {

@@ -111,7 +111,7 @@ fn written(parts: &[Part<'_>], len: usize) -> Vec<u8> {
     out
 }
 
-/// Key of a map. Equal keys with different encodings are equal.
+/// Key of a map entry. Keys are compared by value, so different encodings of the same key are equal.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Number(i64),

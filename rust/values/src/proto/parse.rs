@@ -212,7 +212,8 @@ impl<'a> Parser<'a> {
             if self.takes(';')? {
                 continue;
             }
-            // Only a field can begin with a token other than a word: with the leading dot of an absolute type name.
+            // Any declaration other than a field begins with a word. A field may begin with a dot, if its type is an
+            // absolute name.
             let Token::Word(word) = self.ahead else {
                 self.field(message, None, depth)?;
                 continue;

@@ -72,7 +72,7 @@ pub(super) enum Op {
     /// Item of a list, and the number of bytes that an item occupies in the columns in addition to the size of its
     /// encoding.
     Item(usize, u64, Box<Op>),
-    /// Packed items of a list, with the same size as in [`Op::Item`] for each.
+    /// Packed items of a list. The number has the same meaning as in [`Op::Item`] for each item.
     Packed(usize, u64, Box<Op>),
     /// Entry of a map, and the number of bytes that an entry occupies in the columns.
     Entry(usize, u64, Box<Plan>),

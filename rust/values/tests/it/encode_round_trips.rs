@@ -128,7 +128,7 @@ fn encodes_enums_from_text_and_dictionaries() {
         assert_round_trip(&schema, &expected, &expected);
         assert_round_trip(&schema, &expected.iter().collect::<DictionaryArray<Int32Type>>(), &expected);
     }
-    // The slice leaves a dictionary value unused that the enum does not have.
+    // The enum does not have the symbol `other`. The slice does not use it, although its dictionary contains it.
     let column: DictionaryArray<Int32Type> = [Some("other"), Some("view")].into_iter().collect();
     let schema = r#"{"type": "enum", "name": "E", "symbols": ["click", "view"]}"#;
     assert_eq!(encode(schema, &column.slice(1, 1)).value(0), [2]);

@@ -41,8 +41,8 @@ fn last_scalar_wins_and_messages_merge() {
         message N { int32 p = 1; repeated int32 q = 2; } }"#;
     let values: [&[u8]; 5] = [
         b"\x18\x07\x12\x04\x08\x01\x10\x01\x08\x01\x1a\x02\x08\x09\x12\x04\x10\x02\x08\x03\x08\x05",
-        // The map contains the same key twice, once with the parts of its entry in the other order, and one value is in
-        // two pieces.
+        // The map contains the key `k` twice. In the second entry, the value precedes the key and consists of two
+        // pieces.
         b"\x22\x07\x0a\x01k\x12\x02\x08\x01\x22\x03\x0a\x01l\x22\x0b\x12\x02\x10\x05\x12\x02\x08\x06\x0a\x01k",
         b"\x28\x01\x3a\x01s\x32\x02\x08\x01",
         b"\x32\x02\x08\x01\x32\x02\x10\x04",

@@ -47,7 +47,7 @@ fn tree(depth: u8) -> Vec<u8> {
     let mut out = vec![depth * 2];
     if depth > 0 {
         let below = tree(depth - 1);
-        // The first block has its size in bytes, the second one does not.
+        // The first block is preceded by its size in bytes, the second block is not.
         out.extend([1]);
         samsarrow_wire::varint::put_varlong(&mut out, below.len() as i64);
         out.extend(&below);

@@ -1,5 +1,5 @@
-//! Binding of an Avro schema to the columns to encode: finds the column for each part of a value, or reports why they
-//! do not match.
+//! Binding of an Avro schema to the columns to encode: finds the column for each part of a value, or reports why the
+//! schema and the columns do not match.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -27,15 +27,15 @@ pub(crate) enum Source {
     Text(OffsetBuffer<i32>, Buffer),
     /// Bytes or text in another layout.
     Bytes(Blobs),
-    /// Bytes with the size of a fixed, and this size.
+    /// Values of a fixed, and the size of each value in bytes.
     Fixed(Box<(Blobs, usize)>),
     /// 16 bytes, which are written as the text of a UUID.
     Uuid(Blobs),
     /// Text of a UUID, which is written as 16 bytes.
     UuidBytes(Blobs),
     Symbols(Box<(Blobs, Symbols)>),
-    /// Symbol number for each dictionary value; -1 for an unknown symbol. In this case, the original source reports the
-    /// error.
+    /// Symbol number of each dictionary value, or -1 for an unknown symbol, and the source of the dictionary values.
+    /// For an unknown symbol, this source reports the error.
     Numbers(Box<(Box<[i64]>, Source)>),
     Duration(ScalarBuffer<IntervalMonthDayNano>),
     Decimal(Box<Decimal<i128>>),
@@ -45,11 +45,11 @@ pub(crate) enum Source {
     Record(Box<[Field]>),
     /// A column that is encoded as one branch of a union, or as null.
     Branch(Box<Branch>),
-    /// A struct of union members of which one is not null.
+    /// A struct with one column per union member. In each row, at most one of the columns is not null.
     Members(Box<Members>),
     /// Index of the dictionary value in each row, and the source of the dictionary values.
     Keys(Box<(Box<[usize]>, Source)>),
-    /// A source in which null is an error, and the validity of its rows.
+    /// Validity of the rows, and their source. A null row is an error.
     Required(Box<(NullBuffer, Source)>),
 }
 

@@ -1,4 +1,5 @@
-//! Binding of columns to the fields of a message: finds the column for each field, or reports why they do not match.
+//! Binding of columns to the fields of a message: finds the column for each field, or reports why the message and the
+//! columns do not match.
 
 use std::sync::Arc;
 

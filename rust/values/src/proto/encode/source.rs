@@ -43,7 +43,7 @@ pub(super) enum Rule {
     /// A list whose items are each written with the tag.
     List(Ranges),
     Packed(Ranges),
-    /// A map, with the field of the keys. The value follows the key in each entry.
+    /// The entries of a map, and the field of the keys. In each entry, the value follows the key.
     Map(OffsetBuffer<i32>, Box<Field>),
 }
 
