@@ -138,7 +138,8 @@ fn mutated_batches() {
             let head = if magic == 2 { 61 } else { 34 };
             let at = if next() % 3 == 0 { next() % head } else { next() % data.len() };
             damaged[at] = next() as u8;
-            // Mostly without checking the checksum, because a check rejects nearly all damaged batches immediately.
+            // Most runs do not verify the checksum, because verification rejects nearly all damaged batches
+            // immediately.
             decode_within_bounds(&damaged.into(), if i % 2 == 0 { Layout::Binary } else { Layout::View }, i % 8 == 7);
         }
     }

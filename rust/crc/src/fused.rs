@@ -3,9 +3,9 @@
 //! Each block has two parts, which are processed at the same time: the first consists of three independent streams for
 //! the checksum instruction, so that no stream waits for the results of another; the second consists of vectors that
 //! are folded. The results are combined at the end of the block. The idea is from
-//! <https://www.corsix.org/content/fast-crc32c-4k>. In contrast to it, each block begins with empty registers, and the
-//! register of the previous blocks is added at the end of the block, so that consecutive blocks overlap in the
-//! pipeline.
+//! <https://www.corsix.org/content/fast-crc32c-4k>. In contrast to that article, each block begins with empty
+//! registers, and the register of the previous blocks is added at the end of the block, so that consecutive blocks
+//! overlap in the pipeline.
 
 /// Splits the bytes into groups of `N` chunks of `LEN` bytes. Bytes that do not fill a group are dropped.
 #[inline]

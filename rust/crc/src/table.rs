@@ -1,5 +1,5 @@
-//! Table-driven implementation that processes eight bytes at a time. It is used on processors without the instructions,
-//! and for short data.
+//! Table-driven implementation that processes eight bytes at a time. It is used for short data, and on processors
+//! without the required instructions.
 
 use crate::polynomial::{CASTAGNOLI, IEEE, times_x};
 

@@ -190,7 +190,8 @@ pub fn corpus_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Maximum decompressed size of batches in targets, in bytes. It is enough to test decoding, but little to allocate.
+/// Maximum decompressed size of batches in targets, in bytes. The limit is high enough to test decoding, but low enough
+/// to allocate quickly.
 pub(crate) const MAX_DECOMPRESSED: usize = 1 << 16;
 
 thread_local! {

@@ -48,7 +48,7 @@ fn captured() -> Vec<(String, Bytes)> {
     paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
 }
 
-/// APIs that KRaft supports only since a later release than brokers with ZooKeeper.
+/// APIs whose support begins in a later release for brokers with KRaft than for brokers with ZooKeeper.
 const LATER_IN_KRAFT: [ApiKey; 6] = [
     ApiKey::CreateDelegationToken,
     ApiKey::RenewDelegationToken,

@@ -349,8 +349,8 @@ pub(super) enum Stop {
     RowLimit { next_offset: i64 },
 }
 
-/// The part of the fetched data that is registered as a buffer for views of uncompressed batches. This is all data,
-/// unless positions would exceed 31 bits.
+/// The part of the fetched data that is registered as a buffer for views of uncompressed batches. The part contains all
+/// data, unless positions in it would exceed 31 bits.
 #[derive(Default)]
 struct FetchedBuffer {
     current: Option<(u32, usize)>,

@@ -59,7 +59,7 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     fn reserve(&mut self, rows: Capacity, bytes: Capacity);
 
     /// Appends one row for each pair of `starts` and `lens`: the `lens[i]` bytes of `data` from `starts[i]` on, or null
-    /// if the length is -1. If a range is outside of `data`, returns an error; some rows may already be appended then.
+    /// if the length is -1. Fails if a range is outside of `data`, but may already have appended some rows.
     fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError>;
 
     /// Appends nulls.

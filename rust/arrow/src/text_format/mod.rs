@@ -97,8 +97,8 @@ impl Rows {
         self.headers.as_ref().map(|headers| headers.get(row)).unwrap_or_default()
     }
 
-    /// Returns the approximate size of the output for all rows. Columns in other layouts count as empty, which only
-    /// costs a larger copy when the output grows.
+    /// Returns the approximate size of the output for all rows. Columns in other layouts count as empty, so the output
+    /// may have to grow, which copies it.
     fn bytes_hint(&self, format: &LineFormat) -> usize {
         let data = |column: &BytesColumn| match column {
             BytesColumn::Binary(array) => {

@@ -88,7 +88,7 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Returns the rows of all `ranges`, which are pairs of start and length; `None` becomes a null row. This function
-/// handles all types, because Arrow's `take` is generic, which would add megabytes of code.
+/// replaces Arrow's `take`, which is generic and would add megabytes of code.
 fn pick(
     values: &ArrayRef,
     ranges: impl ExactSizeIterator<Item = Option<(usize, usize)>>,

@@ -28,7 +28,7 @@ fn batch(base_offset: i64, magic: i8, codec: Codec, producer_id: i64) -> Vec<u8>
     encode_batches(&data, &columns, &options).unwrap()
 }
 
-/// Encodes a batch as if after compaction: the same number of records, but twice the range of offsets.
+/// Encodes a batch like a compacted batch, with the same number of records but twice the range of offsets.
 fn compacted(base_offset: i64, codec: Codec) -> Vec<u8> {
     let mut data = batch(base_offset, 2, codec, -1);
     promise(&mut data, 2 * ROWS as i32 - 1, ROWS as i32);

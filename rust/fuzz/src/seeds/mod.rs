@@ -29,7 +29,7 @@ impl Seeds {
         self.existing.push((target, input));
     }
 
-    /// Returns the input for a target that this `seed` determines.
+    /// Returns the input that `seed` determines for the target.
     pub fn input(&mut self, target: &'static str, kind: Input, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         if random.one_in(16) && self.existing.iter().any(|(name, _)| *name == target) {

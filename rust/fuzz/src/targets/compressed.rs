@@ -7,7 +7,7 @@ use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompres
 use super::{MAX_DECOMPRESSED, broken};
 
 thread_local! {
-    /// Decompressors are reused as in a client, where the state after one input affects the next.
+    /// Decompressors, which are reused as in a client, so that the state after one input can affect the next input.
     static DECOMPRESSORS: RefCell<(Decompressor, Decompressor)> =
         RefCell::new((Decompressor::new(), Decompressor::new().with_legacy_lz4()));
 }

@@ -61,8 +61,8 @@ fn inferred(rows: &[Row<'_>]) {
     }
 }
 
-/// Returns true if the reason applies with any schema: a number beyond the range of double, or excessive expansion or
-/// nesting.
+/// Returns true if the reason does not depend on the schema: a number beyond the range of double, or excessive
+/// expansion or nesting.
 fn beyond(reason: &str) -> bool {
     ["out of the range of double", "would decode to more than", "nested more than"]
         .iter()

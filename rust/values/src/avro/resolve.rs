@@ -39,7 +39,7 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
         (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
         (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
         (Kind::Record(of), Kind::Deeper(into, depth)) if into.stands_for(&of.name) => Ok(Op::Deeper(*depth)),
-        // The value is a default, whose type is the reader's own type. Its expansion may end here.
+        // The value is a default, so its type is the reader's own type, which may be at the end of the expansion.
         (Kind::Deeper(of, _), Kind::Deeper(into, depth)) if into.full == of.full => Ok(Op::Deeper(*depth)),
         (Kind::Array(w), Kind::Array(r)) => match &shape.slot {
             Slot::List(to, items) => {

@@ -257,8 +257,8 @@ pub(crate) fn members(branches: &[Arc<Node>]) -> (Members<'_>, bool) {
     }
 }
 
-/// Returns the names of the fields in the struct for a union's members. They are the names of the types, without
-/// namespaces if they are unique nevertheless.
+/// Returns the names of the fields in the struct for a union's members. A field has the name of the member's type. The
+/// namespace is omitted if the name is unique without it.
 pub(crate) fn member_names(members: &[&Arc<Node>]) -> Vec<String> {
     let shorts = || members.iter().map(|node| short(node.type_name()));
     let name = |node: &&Arc<Node>| {

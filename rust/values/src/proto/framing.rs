@@ -1,4 +1,4 @@
-//! The part of a frame that identifies the message type within a schema. It follows the schema id.
+//! The part of a frame that identifies the message type within a schema. This part follows the schema id.
 
 use samsarrow_wire::varint::put_unsigned_varlong;
 

@@ -229,8 +229,8 @@ impl Decompressor {
         self
     }
 
-    /// Appends the decompressed `input` to `out`, within `limits`, which may be just a number of bytes. After an error,
-    /// `out` may contain a part of the output.
+    /// Appends the decompressed `input` to `out`. If `limits` is a number of bytes, it limits only the size, not the
+    /// ratio. After an error, `out` may contain a part of the output.
     ///
     /// A size that the input states is not trusted: the output buffer starts with a capacity in proportion to the
     /// input, and only grows while the input expands further.

@@ -71,7 +71,8 @@ impl Arbitrary for String {
         match random.below(12) {
             0 => String::new(),
             1 => "größe\0".to_owned(),
-            // These lengths are close to the length from which a compact length takes two bytes.
+            // From a length of 127 on, compact lengths take two bytes. Lengths close to this limit are tested more
+            // often.
             2 => "x".repeat(125 + random.below(5) as usize),
             _ => format!("t{}", random.below(1000)),
         }

@@ -291,7 +291,7 @@ pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes
 }
 
 /// Reads the tagged fields at the end of a flexible struct, and returns one reader for each field. The fields are
-/// sorted by tag: the protocol requires this order, but messages from senders that violate it must still compare equal.
+/// sorted by tag, so that messages compare equal even if a sender violates the order that the protocol requires.
 pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, DecodeError> {
     let count = input.unsigned_varint()? as usize;
     let left = input.remaining();
@@ -309,8 +309,8 @@ pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, Deco
     Ok(tagged)
 }
 
-/// Reads the value of a tagged field, which must use all bytes of `field`. Its memory counts towards the limit of
-/// `message`.
+/// Reads the value of a tagged field, which must use all bytes of `field`. The memory of the value counts towards the
+/// limit of `message`.
 pub(crate) fn read_tagged_value<T: Wire>(cx: Cx, message: &mut Reader, field: &mut Reader) -> Result<T, DecodeError> {
     field.budget = message.budget;
     let value = T::read(cx, field)?;

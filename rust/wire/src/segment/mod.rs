@@ -65,7 +65,7 @@ pub enum SegmentErrorKind {
     Truncated {
         /// Number of bytes from the start of the batch to the end of the file.
         left: u64,
-        /// Size of the batch, or of its header if the header is incomplete, too.
+        /// Size of the batch, or a minimum size if the header is incomplete.
         needed: u64,
     },
     /// The file cannot be read.

@@ -311,7 +311,7 @@ fn rejects_invalid_lengths_magic_and_offsets() {
 #[test]
 fn aborted_transactions_filter_tracks_batches() {
     let aborted = |producer_id, first_offset| AbortedTransaction { producer_id, first_offset };
-    // The list is not sorted, as from some brokers other than Apache Kafka.
+    // The list is not sorted. Some brokers other than Apache Kafka return such lists.
     let mut filter = AbortedTransactions::new([aborted(1, 50), aborted(2, 10), aborted(1, 20)]);
     assert!(!filter.is_aborted(1, 5));
     assert!(filter.is_aborted(2, 15) && filter.is_aborted(2, 15));
@@ -339,7 +339,7 @@ fn end_markers_match_broker_bytes() {
         // bytes, no headers.
         assert_eq!(&bytes[61..], [0x20, 0, 0, 0, 8, 0, 0, 0, kind, 12, 0, 0, 1, 2, 3, 4, 0]);
         assert_eq!(EndMarker::read(&batch), Some(marker));
-        // `read` rejects a batch that is no marker: a data batch, and a control record of another type.
+        // `read` rejects batches that are not end markers: a data batch, and a control record of another type.
         for (at, byte) in [(22, 0x10), (69, 2)] {
             let mut other = bytes.clone();
             other[at] = byte;

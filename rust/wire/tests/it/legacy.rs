@@ -247,8 +247,8 @@ fn inner_checksums_are_verified_on_request() {
     }
 }
 
-/// Brokers reject such a wrapper, but the Java client reads it: it computes the offsets from the wrapper and uses the
-/// timestamp of each message.
+/// Brokers reject such a wrapper, but the Java client reads the messages. It computes the offsets from the wrapper and
+/// uses the timestamp of each message.
 #[test]
 fn formats_inside_may_differ_from_the_wrapper() {
     let inner = [message(0, 0, 0, 0, None, Some(b"a")), message(1, 1, 0, 8, None, Some(b"b"))].concat();

@@ -68,7 +68,7 @@ impl Writer {
         &self.indexes
     }
 
-    /// Returns the part of the frame between the schema id and the message. It identifies the message within the
+    /// Returns the part of the frame between the schema id and the message. This part identifies the message within the
     /// schema.
     pub(crate) fn which(&self, framing: Framing) -> Result<&[u8], SchemaError> {
         match framing {

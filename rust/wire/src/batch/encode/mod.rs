@@ -215,8 +215,8 @@ impl BatchBuilder {
             let capacity = self.buffer.len().min(self.options.max_bytes);
             return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity + capacity / 16)));
         }
-        // Compress into a separate buffer: the batch may be queued for a long time, and must not keep the larger buffer
-        // of the uncompressed records allocated.
+        // Compress into a separate buffer, because the batch may be queued for a long time and must not keep the larger
+        // buffer of the uncompressed records allocated.
         self.open();
         let mut batch = vec![0; HEADER_LEN];
         compressor.compress(after(&self.buffer, HEADER_LEN)?, &mut batch)?;

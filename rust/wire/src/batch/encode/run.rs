@@ -45,7 +45,7 @@ impl BatchBuilder {
     }
 
     /// Appends records of `shape` with a template, in which all bytes except deltas, keys and values are constant.
-    /// Returns the number of appended records. It may be 0; the caller then uses the general encoder for the next
+    /// Returns the number of appended records. If the number is 0, the caller uses the general encoder for the next
     /// record.
     #[inline]
     fn append_template(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {

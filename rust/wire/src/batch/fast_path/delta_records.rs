@@ -12,8 +12,8 @@ pub(super) const MIN_EQUAL_SIZES: u32 = 3;
 impl Block {
     /// Parses the records at `position` that differ from the preceding record only in deltas, keys and values. Since
     /// all these records have the same size, the start of each record is known before the preceding record is parsed,
-    /// and one comparison replaces most of the parsing. Returns the number of parsed records. It may be 0; the caller
-    /// then uses the general parser.
+    /// and one comparison replaces most of the parsing. Returns the number of parsed records. If the number is 0, the
+    /// caller uses the general parser.
     #[inline(never)]
     pub(super) fn read_delta_records(
         &mut self,

@@ -4,7 +4,7 @@
 //! message, called a *wrapper*, contains a set of messages. The wrapper's offset is the absolute offset of its last
 //! message. Messages in a wrapper have absolute offsets in v0 and relative offsets in v1; to convert relative offsets,
 //! the difference between the wrapper's offset and the last relative offset is added to each of them. [`MessageSet`]
-//! converts the offsets and reads the messages to [`Block`](super::Block)s, as they are used for v2 batches;
+//! converts the offsets and parses the messages into [`Block`](super::Block)s, which are also used for v2 batches;
 //! [`LegacyBuilder`] encodes both formats.
 mod encode;
 mod message;

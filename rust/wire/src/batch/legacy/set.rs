@@ -150,7 +150,8 @@ impl MessageSet {
         let base = first.checked_add(shift).ok_or(LegacyError::Offsets)?;
         let reach = largest.checked_sub(first).and_then(|reach| i32::try_from(reach).ok());
         let last_offset_delta = reach.ok_or(LegacyError::Offsets)?;
-        // There must be a next offset, as for a single message.
+        // Reject the largest possible offset, because it has no next offset. The parser of headers does the same for
+        // single messages.
         base.checked_add(i64::from(last_offset_delta)).filter(|last| *last < i64::MAX).ok_or(LegacyError::Offsets)?;
         let append_time = entry.timestamp_type() == TimestampType::LogAppendTime;
         let header = BatchHeader {
@@ -227,7 +228,7 @@ impl MessageSet {
 fn offset_shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
     let offset = wrapper.base_offset;
     // Some versions of librdkafka left the wrapper's offset at 0, and such messages may still be in logs. In v0, a
-    // negative offset of the wrapper is harmless, too, because the offsets inside are absolute.
+    // negative offset of the wrapper is harmless, too, because the offsets of the messages in the wrapper are absolute.
     if offset == 0 || (offset < 0 && wrapper.magic == 0) {
         return Ok(0);
     }

@@ -47,7 +47,7 @@ impl BatchReader {
             Data::Decompressed(decompressed)
         };
         let records = Records { header, first: 0, data, at: 0, done: 0 };
-        // Check the record count first: the batch may be too small for so many records.
+        // Check the record count before reading, because the bytes may be too few for so many records.
         if records.expected() > records.data.bytes().len() / MIN_RECORD_LEN {
             return Err(RecordError::TooFew { expected: records.header.record_count, actual: 0 }.into());
         }
