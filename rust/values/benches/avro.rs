@@ -26,7 +26,7 @@ const EVENT: &str = r#"{"type": "record", "name": "Event", "fields": [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["click", "view", "purchase"]}}]}"#;
 
-/// Older version of the event schema: without `note`, and with the fields in another order.
+/// Older version of the event schema. It has no `note`, a smaller type for `id`, and another order of the fields.
 const EARLIER: &str = r#"{"type": "record", "name": "Event", "fields": [
     {"name": "user", "type": "string"},
     {"name": "id", "type": "int"},

@@ -210,8 +210,7 @@ impl Budget {
     }
 }
 
-/// Reads a varint of at least two bytes, and returns its length too. If eight bytes can be loaded, it works without a
-/// loop.
+/// Reads a varint of at least two bytes, and also returns its length. No loop is needed if eight bytes can be loaded.
 #[inline]
 fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
     let word = word(bytes);

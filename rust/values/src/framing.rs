@@ -8,7 +8,7 @@ pub enum Framing {
     /// In a record header or, if there is none, in the prefix of Confluent's serializers.
     #[default]
     Auto,
-    /// In a record header, so that the value has no prefix.
+    /// In a record header. The value has no prefix.
     Header,
     /// Byte 0 and a 4-byte id before the value, as Confluent's serializers write them.
     Confluent,
@@ -34,7 +34,7 @@ impl Framing {
         }
     }
 
-    /// Returns true for the framings of Confluent's serializers. With these, a value that consists of bytes as a whole
+    /// Returns true for the framings of Confluent's serializers. With these framings, a value whose whole type is bytes
     /// has no length prefix.
     pub(crate) fn is_confluents(self) -> bool {
         matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)

@@ -85,7 +85,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            // If a wrapper's offset is 0 or negative, its last offset is unknown: see `MessageSet`.
+            // If a wrapper's offset is 0 or negative, its last offset is unknown (see `MessageSet`).
             let wrapper = header.is_wrapper();
             if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset <= 0) {
                 appended.consumed = iter.position();

@@ -49,7 +49,7 @@ fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize
 
 fn decompresses_once<C: ValueColumn>() {
     assert_eq!(read::<C>(None, usize::MAX), (vec![20_000], 2));
-    // The same with at most 100 rows per call.
+    // The number of decompressions is the same with at most 100 rows per call.
     assert_eq!(read::<C>(Some(100), usize::MAX), (vec![100; 200], 2));
     let (rows, decompressions) = read::<C>(Some(1_500), usize::MAX);
     assert_eq!((rows.iter().sum::<usize>(), decompressions), (20_000, 2));

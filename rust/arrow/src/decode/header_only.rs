@@ -40,7 +40,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
     }
 }
 
-/// Returns the minimum size of as many records as the header claims.
+/// Returns the minimum size in bytes of all records that the header claims.
 fn min_records_size(batch: &Batch) -> usize {
     // A negative count is treated as 0 here.
     usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)

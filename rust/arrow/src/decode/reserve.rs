@@ -7,7 +7,7 @@ use super::Window;
 use super::batch_decoder::BatchDecoder;
 use crate::layout::{Capacity, ValueColumn};
 
-/// Maximum expansion ratio that is assumed for later batches when it is estimated from an earlier batch.
+/// Maximum expansion ratio that is assumed for later batches. The ratio is estimated from an earlier batch.
 const LIKELY_RATIO: usize = 8;
 
 impl<C: ValueColumn> BatchDecoder<C> {

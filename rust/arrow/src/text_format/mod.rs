@@ -23,7 +23,7 @@ pub enum LineFormat {
     /// is a JSON object or array is embedded. Bytes that are not UTF-8 are written in base64 as `key_base64` and
     /// `value_base64`.
     Ndjson,
-    /// The same objects, each preceded by a comma and a newline, for a JSON array.
+    /// The objects of [`LineFormat::Ndjson`], each preceded by a comma and a newline, as items of a JSON array.
     JsonItems,
     /// One JSON object per line, from which the exact record can be restored: key and value are in base64, timestamps
     /// in milliseconds.

@@ -16,7 +16,7 @@ pub(super) fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// Functions that return the properties of a schema's field that its Arrow type does not contain.
+/// Functions that return properties of a field of a schema. The field's Arrow type does not contain these properties.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRules {
     /// Returns true if the member is omitted when it is null.

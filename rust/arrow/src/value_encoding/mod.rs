@@ -127,8 +127,8 @@ impl ValueWriter {
         })
     }
 
-    /// Encodes the next rows, and returns their range and values: at least one row, and not much more than `max_bytes`.
-    /// Returns `None` after the last row.
+    /// Encodes at least one more row, but not much more than `max_bytes`. Returns the range of the encoded rows and
+    /// their values, or `None` after the last row.
     pub fn next(&mut self, max_bytes: usize) -> Result<Option<(Range<usize>, LargeBinaryArray)>, EncodeError> {
         let left = self.column.len() - self.next;
         if left == 0 {
@@ -177,7 +177,7 @@ fn message_of(error: &ArrowError) -> String {
     }
 }
 
-/// Encoded values, with the end of each and the indices of nulls.
+/// Encoded values, the end offset of each value, and the indices of nulls.
 #[derive(Default)]
 struct Values {
     bytes: Vec<u8>,

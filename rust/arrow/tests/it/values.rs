@@ -49,7 +49,8 @@ fn parts_are_bounded_and_complete() {
                 let (bytes, last) = (part.iter().map(size).sum::<usize>(), part.iter().map(size).max().unwrap());
                 assert!(bytes < max + last.max(1), "{bytes} of {max}");
             }
-            // There are no more steps than necessary, except for the first step, when the size of the rows is unknown.
+            // There are at most about three times as many steps as necessary, and a few more because the row sizes are
+            // not known in advance.
             let total = expected.iter().flatten().map(Vec::len).sum::<usize>();
             assert!(actual.len() <= 3 * (total / max) + expected.len() / 64 + 64, "{} parts of {max}", actual.len());
             assert_eq!(actual.concat(), expected);

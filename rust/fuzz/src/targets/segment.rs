@@ -13,8 +13,8 @@ fn limits() -> Limits {
     Limits { max_bytes: MAX_DECOMPRESSED, ..Limits::default() }
 }
 
-/// Flags: 1 verifies checksums, 2 includes control records, 4 selects views, 8 limits the rows of a batch, 16 its
-/// bytes.
+/// Flags: 1 verifies checksums, 2 includes control records, 4 selects views, 8 limits the rows of an Arrow batch, 16
+/// limits its bytes.
 pub(super) fn read(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);

@@ -32,7 +32,7 @@ pub(crate) enum Op {
     Float(usize),
     FloatToDouble(usize),
     Double(usize),
-    /// A time that is converted to a finer unit, with the factor.
+    /// A time, and the factor that converts it to a finer unit.
     Finer(usize, i64),
     Time(Box<Time>),
     Bytes(usize),

@@ -69,7 +69,7 @@ impl Unrolling<'_> {
     }
 }
 
-/// Recursive types of the writer's schema, with the state of a resolution.
+/// Recursive types of the writer's schema, and the state of the schema resolution.
 #[derive(Debug)]
 pub(super) struct Definitions<'a> {
     named: &'a Named,
@@ -81,7 +81,7 @@ pub(super) struct Definitions<'a> {
     attempts: Cell<usize>,
 }
 
-/// Maximum number of pairs of records whose fields are compared. Unions within a record multiply this number.
+/// Maximum number of pairs of records whose fields are compared. Unions within records multiply the number of pairs.
 const MAX_ATTEMPTS: usize = 100_000;
 
 impl<'a> Definitions<'a> {

@@ -167,8 +167,8 @@ impl Columns {
             Slot::Struct(_, fields) => {
                 let children = fields.iter().zip(fields_of(&shape.data_type)).map(|(shape, field)| {
                     let data = self.finish(shape)?;
-                    // If a field is not nullable, its rows below null rows contain zeros instead of nulls, because
-                    // Parquet's writer does not accept nulls there.
+                    // If a field is not nullable, it contains zeros instead of nulls in the rows in which the struct is
+                    // null, because Parquet's writer does not accept nulls there.
                     let nulls = !field.is_nullable() && data.nulls().is_some();
                     if nulls { data.into_builder().nulls(None).build() } else { Ok(data) }
                 });

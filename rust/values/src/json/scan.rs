@@ -59,7 +59,7 @@ impl<'a> Scan<'a> {
         Scan { rest: self.rest.get(len..).unwrap_or_default() }
     }
 
-    /// Skips the byte if the text continues with it. Returns true if so.
+    /// If the text continues with `byte`, skips it and returns true.
     #[inline(always)]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         match self.rest {
@@ -71,7 +71,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips the word if the text continues with it. Returns true if so.
+    /// If the text continues with `word`, skips it and returns true.
     #[inline(always)]
     pub(crate) fn word<const N: usize>(&mut self, word: &[u8; N]) -> bool {
         match self.rest.split_first_chunk::<N>() {

@@ -76,7 +76,7 @@ pub(super) struct Message {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Label {
-    /// No label. In proto2 also `optional`.
+    /// No label, or `optional` in proto2.
     #[default]
     Singular,
     /// `optional` in proto3, which means explicit presence.

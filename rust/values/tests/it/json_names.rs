@@ -9,7 +9,8 @@ use crate::json::{decode_error, decoder, field, list, struct_of};
 use crate::random::Random;
 use crate::{decode, push};
 
-/// Two members are decoded from objects with many others in any order, which have more names than can be learned.
+/// The objects contain the decoded members `a` and `b`, and up to five other members. The other members have more names
+/// than can be learned.
 #[test]
 fn reads_members_among_unread_ones() {
     let kind = struct_of(vec![field("a", DataType::Int64), field("b", DataType::Utf8)]);

@@ -13,7 +13,7 @@ use super::symbols::Symbols;
 /// columns.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Null, which is encoded in no bytes.
+    /// Null, whose encoding is empty.
     Nothing,
     /// The same encoded bytes in every row.
     Constant(Box<[u8]>),
