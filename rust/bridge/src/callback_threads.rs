@@ -34,7 +34,7 @@ const MAX_PENDING: u64 = 100_000;
 /// Time without a completed call after which threads stop waiting for the queue.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Function of a call and its positional arguments.
+/// Python function to call, and its positional arguments.
 pub type PyCall = (Py<PyAny>, Py<PyTuple>);
 /// Context variables of the code that registered a callback. The callback runs in this context, as in asyncio.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Context {
     }
 }
 
-/// Creates a call. It runs on an attached thread.
+/// Closure that creates a call. The closure runs on an attached thread.
 pub type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<PyCall> + Send>;
 
 thread_local! {

@@ -280,7 +280,7 @@ impl BatchDelivery {
         }
         let reading: Vec<_> = slf.get().parts.get(py)?.iter().map(CoreBatch::reading).collect();
         let delivery = slf.clone().unbind();
-        // As for a single record, failures still count as unread if the await is cancelled.
+        // As in the await of a single record, failures still count as unread if this await is cancelled.
         let take = move |py: Python<'_>, _| {
             let result = delivery.get().result(py, Some(0.0));
             drop(reading);
@@ -352,7 +352,7 @@ fn callbacks_with_capacity(py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
     Ok(queue)
 }
 
-/// Returns the receipts of all parts, or the first failure. Returns `None` while a part is pending.
+/// Returns the receipts of all `parts` of a batch, or the first failure. Returns `None` while any part is pending.
 fn peek(parts: &[CoreBatch]) -> Option<Result<Receipts>> {
     gather(parts, CoreBatch::peek)
 }
@@ -390,7 +390,7 @@ async fn with_timeout<T>(limit: Duration, what: &str, work: impl Future<Output =
     tokio::time::timeout(limit, work).await.map_err(|_| Error::timeout(what, limit))
 }
 
-/// Returns a class of `samsarrow.types`, which is then kept in `cache`.
+/// Returns the class `name` of `samsarrow.types`. The first call imports the class and stores it in `cache`.
 fn class<'py>(py: Python<'py>, cache: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<&'py Bound<'py, PyAny>> {
     let class = cache.get_or_try_init(py, || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr(name)?.unbind()));
     Ok(class?.bind(py))

@@ -162,7 +162,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Polls `work` on this thread until it is done or `limit` has passed. Returns `None` in the second case.
+/// Polls `work` on this thread until it is done or `limit` has passed. Returns `None` if `limit` has passed.
 ///
 /// The limit does not use a timer of the runtime. Such a timer would usually have the earliest deadline, so that each
 /// wait would wake the thread that polls the sockets only to shorten its timeout, and this wake-up costs as much as the

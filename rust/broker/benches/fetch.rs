@@ -31,7 +31,8 @@ fn drain(stream: &mut TcpStream, frame: &mut Vec<u8>, batch: usize, partition_ma
             frame.resize(length, 0);
         }
         stream.read_exact(&mut frame[..length]).unwrap();
-        // Every batch has one record, and the other fields of a response are far smaller than a batch.
+        // Every batch has one record, and the other response fields are far smaller than a batch, so the division
+        // yields the number of records.
         let batches = length / batch;
         assert!(batches > 0, "an answer without records");
         offset += i64::try_from(batches).unwrap();

@@ -49,7 +49,8 @@ async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = state.security.accept(stream).await?;
     let result = handle_requests(node, &mut stream, state).await;
-    // Sends close_notify over TLS. The timeout applies if the peer does not read it.
+    // Over TLS, the shutdown sends close_notify. The timeout prevents a peer that stops reading from blocking the
+    // shutdown.
     let _gone = timeout(SHUTDOWN_TIMEOUT, stream.shutdown()).await;
     result
 }

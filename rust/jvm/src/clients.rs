@@ -1,4 +1,5 @@
-//! Clients by options. Tasks with equal options share connections, which stay open for some time after the last task.
+//! Clients, and the state that clients with equal options share. The shared connections stay open for some time after
+//! the last task.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +29,8 @@ use crate::value_decoding::WriterCaches;
 
 type RawOptions = BTreeMap<String, String>;
 
-/// Closes the idle consumer, of any client, that has been idle longest. Returns false if no consumer is idle.
+/// Closes the consumer that has been idle longest among the consumers of all clients. Returns false if no consumer is
+/// idle.
 pub(crate) fn evict_oldest() -> bool {
     let known = lock(&SHARED);
     let oldest = known.iter().filter_map(|(shared, _)| Some((shared.pool.oldest()?, shared)));

@@ -69,7 +69,8 @@ impl IdleConsumer {
 
 impl ConsumerPool {
     /// Returns an idle consumer of this kind: preferably the consumer that has read this partition up to `start`,
-    /// otherwise any consumer that does not fetch beyond its range. The flag is true for the former.
+    /// otherwise any consumer that does not fetch beyond its range. The flag is true if the consumer continues at
+    /// `start`.
     pub(crate) fn take(&self, kind: ConsumerKind, tp: &TopicPartition, start: i64) -> Option<(Lease, bool)> {
         self.evict();
         let rank = |idle: &IdleConsumer| match idle.kind == kind {

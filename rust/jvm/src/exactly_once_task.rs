@@ -28,7 +28,7 @@ pub(crate) struct ExactlyOnceTask {
     open: OnceCell<()>,
 }
 
-/// Summary of the rows that the task has produced, and their topics.
+/// Summary of the rows that were added so far, and the topics of these rows.
 #[derive(Debug, Default)]
 struct Rows {
     summary: RowSummary,

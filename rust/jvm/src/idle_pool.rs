@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of idle clients.
 const CAPACITY: usize = 16;
-/// Idle time after which a client is closed. It is checked whenever a client is taken. Also the time for which unused
-/// shared state is kept.
+/// Idle time after which a client is closed, checked whenever a client is taken. Unused shared state is also kept for
+/// this time.
 pub(crate) const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
 
 /// Idle clients. The client that has been idle longest comes first.
@@ -26,8 +26,8 @@ impl<T> IdlePool<T> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a client of the lowest rank, and of these the client that became idle last. Clients with the rank `None`
-    /// are not taken.
+    /// Takes a client with the lowest rank. Among clients of equal rank, takes the client that became idle last.
+    /// Clients with the rank `None` are never taken.
     pub(crate) fn take(&self, rank: impl Fn(&T) -> Option<u8>) -> Option<T> {
         let mut clients = self.lock();
         let ranked = clients.iter().enumerate().rev().filter_map(|(index, (client, _))| Some((rank(client)?, index)));

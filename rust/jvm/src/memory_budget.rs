@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Default budget of a process, in bytes.
 pub(crate) const DEFAULT_PROCESS_LIMIT: usize = 256 << 20;
-/// Maximum memory of a reader. Also the maximum size of the columns that it decodes in one call, which only a single
-/// row may exceed.
+/// Maximum memory of a reader. It also limits the size of the columns that the reader decodes in one call. Only a
+/// single row may exceed this limit.
 pub(crate) const MAX_GRANT: usize = 32 << 20;
 /// Minimum memory of a reader, which is granted even if the budget is used up. A task that waited for memory could
 /// deadlock with a task that waits for the first task.

@@ -86,7 +86,7 @@ fn throw(env: &mut Env<'_>, failure: &Failure) -> jni::errors::Result<()> {
     let exception = env.new_object(class, signature, &fields)?;
     let exception = env.cast_local::<JThrowable<'_>>(exception)?;
     match env.throw(exception) {
-        // This reports the exception that was just thrown.
+        // `throw` returns this error if it succeeds, because the exception is then pending.
         Err(JniError::JavaException) => Ok(()),
         other => other,
     }

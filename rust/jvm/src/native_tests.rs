@@ -72,7 +72,7 @@ fn thrown(env: &mut Env<'_>) -> (String, String) {
 
 /// Wraps a raw byte array in a local reference.
 fn array<'local>(env: &Env<'local>, raw: jni::sys::jarray) -> JByteArray<'local> {
-    // SAFETY: refers to the only array that the test creates, which lives as long as its frame.
+    // SAFETY: `raw` refers to the only array that the test creates. The array lives as long as its frame.
     unsafe { JByteArray::from_raw(env, raw) }
 }
 
@@ -120,7 +120,7 @@ fn panics_become_exceptions() {
             PANICS.set(false);
             assert_eq!(thrown(env), ("panic".into(), "PanicError: on purpose".into()), "{name}");
         }
-        // Calls without a panic: first with an unknown handle, then a valid call.
+        // Without a panic, a call with an unknown handle fails and a valid call succeeds.
         calls[5].1(env);
         let (kind, text) = thrown(env);
         assert!(kind == "state" && text.contains("there is no reader with the handle 0x1"), "{text}");

@@ -41,7 +41,7 @@ pub(crate) struct DecodedColumn<'a> {
     pub(crate) array: ArrayRef,
     /// Spark type of the column.
     pub(crate) kind: &'a SparkType,
-    /// Error text per row, or null; set if rows with errors become null.
+    /// Error text of each row, or null for a row without an error. `None` unless rows with errors become null.
     pub(crate) errors: Option<StringArray>,
 }
 
@@ -241,7 +241,8 @@ impl PartDecoders {
     }
 }
 
-/// Returns the error text with the partition and the offset and, for an invalid key, with the word key.
+/// Returns the error text with the location of the bad value: the partition, the offset and, if the key is invalid, the
+/// word key.
 fn describe_error(bad: &BadValue, part: Part, batch: &RecordBatch, tp: &TopicPartition) -> String {
     let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
     let offset = offsets.and_then(|offsets| offsets.values().get(bad.row)).copied().unwrap_or_default();

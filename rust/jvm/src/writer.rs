@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Waits up to `wait` until the rows of the last `write` are queued or, if `all` is true, until all rows are
-    /// stored. Returns true in this case, and false if `wait` has expired before.
+    /// stored. Returns false if `wait` expires first.
     ///
     /// # Errors
     /// Fails if rows could not be sent or stored.
@@ -159,8 +159,8 @@ impl Writer {
         Ok(Arc::clone(self.producer.insert(producer)))
     }
 
-    /// Releases all resources. If `whole` is true, which only a task passes whose rows are all stored, the producer is
-    /// kept for the next task. Otherwise drops unsent rows.
+    /// Releases all resources. If `whole` is true, keeps the producer for the next task. Only a task whose rows are all
+    /// stored passes true. Otherwise drops unsent rows.
     pub fn close(&mut self, whole: bool) {
         self.block = None;
         let idle = self.sending.take().is_none() && self.deliveries.is_empty();

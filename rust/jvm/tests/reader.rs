@@ -195,7 +195,7 @@ fn range_is_read_once_in_bounded_batches() {
     cluster.produce_numbers(20_000);
     let client = cluster.client(&[]);
     let mut values = Vec::new();
-    // Two consecutive tasks, of which the second takes over the consumer of the first.
+    // The second of these two consecutive tasks takes over the consumer of the first.
     for (start, end) in [(5, 12_345), (12_345, 19_990)] {
         let mut reader = open(&client, start, end, r#""value""#);
         while let Some(rows) = next(&mut reader).unwrap() {

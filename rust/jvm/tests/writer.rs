@@ -93,7 +93,7 @@ fn wait(writer: &mut Writer, all: bool) -> Result<(), Failure> {
 fn sent_waits_until_rows_are_stored() {
     let cluster = Cluster::new();
     let client = cluster.client("t");
-    // Two consecutive tasks, of which the second takes over the producer of the first.
+    // The second of these two consecutive tasks takes over the producer of the first.
     for stored in [3, 6] {
         let mut writer = open(&client);
         write(&mut writer, &["a", "b"]).unwrap();

@@ -98,8 +98,8 @@ pub(crate) fn encode_batches<'py>(
     })
 }
 
-/// Returns a digest of rows that does not depend on their order. The topic of the rows is `topic`, or the one in the
-/// topic column.
+/// Returns a digest of rows that does not depend on their order. If `topic` is None, the topic of each row is taken
+/// from the column `topic`.
 #[pyfunction]
 #[pyo3(signature = (data, topic))]
 pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option<&str>) -> PyResult<u64> {

@@ -35,7 +35,8 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
             }
             None => value,
         };
-        // The name first: values of other clients' options have other types, such as functions.
+        // An invalid name is reported before an invalid value, because options of other kinds of clients may have
+        // values of other types, such as functions.
         let value = convert(&name, &value).map_err(|error| config::check_name(kind, &name).err().unwrap_or(error));
         values.push((name, value.map_err(|error| to_py(py, &error))?));
     }
@@ -78,7 +79,7 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     if value.is_none() {
         return Ok(OptionValue::Default);
     }
-    // This includes NumPy integers, which are converted through `__index__`.
+    // The conversion also accepts NumPy integers, through `__index__`.
     if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyString>() {
         match value.extract() {
             Ok(number) => return Ok(OptionValue::Int(number)),

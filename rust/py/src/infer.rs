@@ -14,10 +14,10 @@ use samsarrow_client::error::Error;
 use samsarrow_values::BadValue;
 use samsarrow_values::json::Inference;
 
-/// An empty batch with the inferred columns; otherwise the row of a bad value and the reason why it is bad.
+/// An empty batch with the inferred columns or, if a value is bad, its row and the reason.
 type Inferred<'py> = (Option<Bound<'py, PyAny>>, Option<(usize, String)>);
 
-/// See `samsarrow.infer_schema`. The first column of the batches has the values.
+/// See `samsarrow.infer_schema`. The first column of the batches contains the values.
 #[pyfunction]
 pub(crate) fn infer_json<'py>(py: Python<'py>, batches: &Bound<'py, PyAny>) -> PyResult<Inferred<'py>> {
     let config_error = |text: String| to_py(py, &Error::configuration(text));

@@ -116,7 +116,7 @@ impl Producer {
         let record = RecordRef { topic, partition, timestamp, key, value, headers: &headers };
         match core.try_send(record) {
             Ok(delivery) => Ok(Py::new(py, Delivery::new(delivery))?.into_any()),
-            // These are the only two reasons to wait.
+            // In both cases the record can be queued later, so the caller waits.
             Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
                 let (core, record) = (Arc::clone(&core), record.to_record());
                 let room = async move { core.reserve(record).await };
@@ -178,8 +178,8 @@ impl Producer {
             wait_for_callbacks(queue, limit.saturating_sub(started.elapsed())).await;
             Ok(core)
         };
-        // Check in the thread of the caller. By then, cancelled awaits have left their results unread, and a cancelled
-        // flush does not mark failures as read.
+        // Check in the thread of the caller after the flush, because cancelled awaits have then left their results
+        // unread. If the flush itself is cancelled, failures are not marked as read.
         Ok(Call::new(flush, move |py, core| {
             check_unread(&core, "flush", raises).map_err(|error| to_py(py, &error))?;
             Ok(py.None())

@@ -17,15 +17,15 @@ const OPTION: &str = "sasl.oauthbearer.token.provider";
 const NAMES: [&str; 3] = [OPTION, CONFLUENT, "sasl.oauth.token.provider"];
 const CONFLUENT: &str = "oauth.cb";
 
-/// A token provider, and true if it is called like in confluent-kafka.
+/// A token provider. `confluent` is true if it is called with the configuration, as in confluent-kafka.
 #[derive(Debug)]
 pub(crate) struct UserProvider {
     object: Py<PyAny>,
     confluent: bool,
 }
 
-/// Returns the token provider and the text for the table of options. Returns `None` if the option is not a token
-/// provider.
+/// Returns the token provider, and its description, which becomes the value of the option. Returns `None` if the option
+/// is not a token provider.
 pub(crate) fn from_option<'py>(
     name: &str,
     value: &Bound<'py, PyAny>,

@@ -84,7 +84,7 @@ impl ValueDecoder {
             DataType::Binary => format.unknown(column.as_binary::<i32>().iter(), headers),
             DataType::LargeBinary => format.unknown(column.as_binary::<i64>().iter(), headers),
             DataType::BinaryView => format.unknown(column.as_binary_view().iter(), headers),
-            // A column of another type has no schema ids; decoding rejects it.
+            // A column of another type contains no schema ids. Such a column is rejected when it is decoded.
             _ => BTreeSet::new(),
         })
     }
@@ -144,7 +144,7 @@ impl ValueDecoder {
 enum Errors {
     /// Decoding stops at the first bad value.
     First(Option<Box<BadValue>>),
-    /// Decoding continues. The builder has the error text for each row, up to the last bad value.
+    /// Decoding continues. The builder contains an error text or null for each row up to the last bad value.
     All(StringBuilder),
 }
 
@@ -180,7 +180,7 @@ fn empty() -> RecordBatch {
     RecordBatch::new_empty(schema)
 }
 
-/// An error that does not concern a single value.
+/// An error that concerns the whole batch or schema instead of a single value.
 enum Failure {
     Type(String),
     Other(String),

@@ -100,7 +100,7 @@ impl OutputColumn {
         Column::from_name(name).map(Self::Column).or_else(|| extra.into_iter().find(|column| column.name() == name))
     }
 
-    /// Returns the part of the record from which the column is derived, if this is the key or the value.
+    /// Returns `Key` or `Value` if the column is derived from the key or value of the record, and `None` otherwise.
     pub fn part(self) -> Option<Part> {
         match self {
             Self::Column(Column::Key) => Some(Part::Key),

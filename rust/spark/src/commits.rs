@@ -67,7 +67,7 @@ async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, metadata: Arc<
     }
 }
 
-/// Returns the newest offsets, and the subset of them that is not committed yet.
+/// Takes the newest offsets from the queue. Returns them, and those of them that differ from the committed offsets.
 fn next(queue: &Mutex<Queue>) -> Option<(Offsets, Offsets)> {
     let mut queue = lock(queue);
     let pending = queue.pending.take();

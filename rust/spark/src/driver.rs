@@ -143,7 +143,7 @@ impl Driver {
             let all = to_json(reported);
             return Ok(format!(r#"{{"offsets":{all},"latest":{all}}}"#));
         };
-        // When Spark plans a micro-batch, the sink contains all records before its start.
+        // Spark plans a micro-batch only after the sink contains all records before the start of the micro-batch.
         stream.finished(metadata, &start);
         let Stream { options, planner, commits, .. } = stream;
         let latest = match planner.frozen() {

@@ -49,9 +49,9 @@ pub(crate) fn kafka_options(options: &RawOptions, reserved: &Reserved) -> Result
     Ok(kafka)
 }
 
-/// Returns checked options for a client: the options `kafka`, overridden by `overrides`. The options are meant for a
-/// client of kind `owner`, which rejects unknown options. A client of another kind gets only the options that this kind
-/// has.
+/// Returns checked options for a client of kind `kind`: the options `kafka`, overridden by `overrides`. `kafka`
+/// contains the options of a client of kind `owner`. A client of this kind rejects unknown options; for a client of
+/// another kind, options that it does not have are left out.
 pub(crate) fn client_options(
     kind: ClientKind,
     owner: ClientKind,

@@ -80,7 +80,8 @@ impl KafkaMetadata {
                 let listed = self.topics(options, Some(topics)).await?;
                 let counts = counts(&listed);
                 missing("subscribe", topics.iter().filter(|t| !counts.contains_key(t.as_str())).cloned().collect())?;
-                // A missing topic has no partitions. If `all_must_exist` is true, it was reported as an error above.
+                // A missing topic has no partitions. If `all_must_exist` is true, a missing topic was reported as an
+                // error above.
                 let count = |topic: &String| counts.get(topic.as_str()).copied().unwrap_or_default();
                 let partitions = topics.iter().flat_map(|topic| all_partitions(topic, count(topic))).collect();
                 Ok(SourcePartitions { partitions, topic_ids: ids(&listed) })

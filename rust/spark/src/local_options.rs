@@ -8,7 +8,7 @@ use samsarrow_client::config::Kind;
 use crate::kafka::spec;
 use crate::tokens::{Token, is_login};
 
-/// Folders and delegation token of a process, to which options are adapted.
+/// Folders and delegation token of this process, which replace file names and login options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalOptions {
     /// Folders in which Spark stores shipped files.

@@ -1,4 +1,4 @@
-//! Offsets in the format of Spark's checkpoints, `{"topic":{"0":23}}`. Each offset is the next one to read. The JSON
+//! Offsets in the format of Spark's checkpoints, `{"topic":{"0":23}}`. Each number is the next offset to read. The JSON
 //! equals that of Spark's own connector byte for byte, so that either source can continue a checkpoint of the other.
 
 use std::collections::BTreeMap;

@@ -58,7 +58,7 @@ const RESERVED: &kafka::Reserved = &[
 /// Purpose for which the options are parsed. It determines which options are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The schema or a task, for which the options of start and end are not checked.
+    /// Options are parsed to determine the schema or to run a task. The options of start and end are not checked.
     Any,
     /// A batch read.
     Batch,

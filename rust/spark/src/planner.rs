@@ -276,8 +276,9 @@ impl StreamPlanner {
                 // The new topic may have fewer partitions. A partition that no longer exists has nothing to read.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                // The start was resolved again and is after the end, so this micro-batch reads nothing. The next
-                // micro-batch begins at this end, and its tasks report records that are missing from there.
+                // The start was resolved again, and it is after the end that was planned before the restart. This
+                // micro-batch therefore reads nothing. The next micro-batch begins at the end of this one, and its
+                // tasks report records that are missing from there.
                 if !start_moved {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \

@@ -1,5 +1,6 @@
-//! Pushed-down predicates, as bounds of the offsets to read. The bounds may include rows that do not match, because
-//! Spark evaluates every predicate again that is not exact here. But they must include all matching rows.
+//! Pushed-down predicates, represented as bounds of the offsets to read. The bounds must include all matching rows.
+//! They may also include other rows, because Spark evaluates each predicate again unless the bounds represent it
+//! exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -115,7 +115,7 @@ struct IssuedToken {
 }
 
 impl TokenCache {
-    /// Returns a token of whose lifetime at least a quarter remains.
+    /// Returns a token that has at least a quarter of its lifetime left.
     async fn token<F>(&self, create: impl FnOnce() -> F) -> Result<IssuedToken>
     where
         F: Future<Output = Result<DelegationToken>>,

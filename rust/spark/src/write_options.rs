@@ -30,7 +30,7 @@ const RESERVED: &kafka::Reserved = &[
     ("partitioner.class", "partitioners are Java classes; give the column partition, or kafka.partitioner"),
     ("transactional.id", "use exactlyOnce=true, which names its transactions itself"),
 ];
-/// Beginning and end of Spark's type of headers. The type of the keys is between them.
+/// Beginning and end of the text of Spark's headers type. The type of the header keys is between them.
 const HEADERS: (&str, &str) = ("array<struct<key:", ",value:binary>>");
 /// Columns that can be sent, in the order in which rows contain them, and the types that each column may have.
 const COLUMN_TYPES: [(Column, &str); 6] = [

@@ -9,8 +9,8 @@ use super::loops::wake_call;
 use crate::call::Outcome;
 use crate::callback_threads::CallbackQueue;
 
-/// Outcomes that were pushed after their loop was closed. They may hold Python objects, so the next attached thread
-/// must drop them.
+/// Outcomes that were pushed after their loop was closed. The outcomes may hold Python objects, so they are kept until
+/// an attached thread drops them.
 static ORPHANED: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
 
 /// Mechanism that wakes a loop.

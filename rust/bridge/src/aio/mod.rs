@@ -284,7 +284,8 @@ pub fn loop_wake_ups() -> u64 {
     WAKE_UPS.load(Ordering::Relaxed)
 }
 
-/// Returns the converter from an outcome, or raises the outcome's error. `None` means that the work was dropped.
+/// Returns the converter in a successful outcome, or the outcome's error as a Python exception. The outcome is `None`
+/// if the work was dropped.
 pub fn converter(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
     let outcome = outcome.unwrap_or_else(|| Err(Error::closed("the client (its work was cancelled)")));
     outcome.map_err(|error| to_py(py, &error))

@@ -33,7 +33,8 @@ fn create(
     if request.topics.iter().filter(|other| other.name == requested.name).count() > 1 {
         return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", requested.name)));
     }
-    // Before 2.4 Kafka did not apply broker defaults here, so -1 is valid only together with an assignment (KIP-464).
+    // Kafka releases before 2.4 do not use broker defaults for -1, so there -1 is valid only together with an
+    // assignment (KIP-464).
     if requested.assignments.is_empty() && !call.profile().has_topic_defaults() {
         if requested.num_partitions < 1 {
             return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));

@@ -15,7 +15,7 @@ use crate::sync::lock;
 const FIRST_WITH_NOT_FOUND: i16 = 6;
 
 fn describe(id: &str, classic: &Classic) -> DescribedGroup {
-    // Metadata and assignments are reported only for a stable group, since a rebalance is still changing them.
+    // During a rebalance metadata and assignments change, so they are reported only for a stable group.
     let protocol = classic.protocol().filter(|_| classic.phase() == Phase::Stable);
     let member = |member: &Member| DescribedGroupMember {
         member_id: member.id.clone(),

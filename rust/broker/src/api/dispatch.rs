@@ -218,8 +218,8 @@ fn is_login(key: ApiKey) -> bool {
     matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// Returns a response with a valid header and an undecodable body: every length that is decoded from the body is out of
-/// range.
+/// Returns a response whose header is valid but whose body cannot be decoded, because every length in the body is out
+/// of range.
 fn garbage(correlation_id: i32) -> Bytes {
     const BODY: [u8; 32] = [0x7f; 32];
     let mut frame = BytesMut::with_capacity(40);

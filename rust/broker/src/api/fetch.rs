@@ -44,7 +44,7 @@ impl Reader {
     }
 }
 
-/// Source of a partition's data, after the checks of the request.
+/// Outcome of the checks of a requested partition: the partition to read from, a divergence or a redirection.
 enum Readable {
     Records(Arc<Partition>),
     /// The log has diverged; the consumer must truncate to this epoch and end offset.

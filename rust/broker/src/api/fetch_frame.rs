@@ -62,8 +62,8 @@ struct Writer {
     bytes: usize,
 }
 
-/// Converts a length to the protocol's type. It never saturates, since the limits of a fetch keep all lengths far below
-/// 2^32.
+/// Converts a length to the protocol's type. The conversion never saturates, because the limits of a fetch keep all
+/// lengths far below 2^32.
 fn narrow(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -18,7 +18,7 @@ const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
-/// Timestamps that request offsets of tiered storage. It is not supported, so the returned offset is -1.
+/// Timestamps that request offsets of tiered storage. Tiered storage is not supported, so the returned offset is -1.
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 

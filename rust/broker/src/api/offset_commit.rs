@@ -95,7 +95,7 @@ impl Handler for OffsetCommitRequest {
             return call.reply::<Self>(&self.error_response(call.version, code));
         }
         let topics = self.topics.iter().map(|topic| commit(call, &self, topic)).collect();
-        // The commit may have created a group, whose expiry needs the timer.
+        // Wakes the group timer: the commit may have created a group, whose expiry may now be the earliest deadline.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&OffsetCommitResponse { topics, ..OffsetCommitResponse::default() })
     }

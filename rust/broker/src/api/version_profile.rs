@@ -11,7 +11,8 @@ use super::SUPPORTED_APIS;
 use crate::options::{BrokerOptions, GroupOptions};
 use crate::security::Mechanism;
 
-/// First Produce version that Kafka 4 accepts. It advertises earlier versions too (KIP-896).
+/// First Produce version that Kafka 4 accepts. Kafka 4 also advertises the earlier versions, although it rejects them
+/// (KIP-896).
 const FIRST_WITH_BATCHES: i16 = 3;
 
 /// Emulated Kafka release. With `None`, all implemented versions are supported.
@@ -123,8 +124,8 @@ mod tests {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
-    /// APIs that the broker supports only with an option, or not at all: the controller is an ordinary node, so voters
-    /// do not change, and nodes are never unregistered.
+    /// APIs that the broker does not support by default. The telemetry APIs require an option. The others are never
+    /// supported, because every node is an ordinary broker: voters do not change, and nodes are never unregistered.
     const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,

@@ -66,8 +66,8 @@ impl Broker {
         let (sockets, addresses) = bind_all(&options).await?;
         let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
         let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
-        // Clients cannot connect to 0.0.0.0, so localhost is advertised, to which clients on the same machine can
-        // connect.
+        // Clients cannot connect to 0.0.0.0. The broker advertises localhost instead, which works for clients on the
+        // same machine.
         let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
         let security = Security::new(options.security.clone(), &host)?;
         let state = Arc::new(State::new(options, security, &host, &ports));

@@ -62,7 +62,7 @@ impl Entry {
             }
             ControlFlow::Continue(())
         };
-        // The walk cannot fail, since the messages were parsed successfully before.
+        // `walk_blocks` cannot fail, because the messages were parsed successfully before.
         let _ = set.walk_blocks(messages, &mut Block::new(), &mut rebuild);
         match failure {
             Some(error) => Err(error),

@@ -265,8 +265,8 @@ impl Log {
         Some((segment, self.segments.get(segment)?.entry(offset)))
     }
 
-    /// Returns `until` as a bound for the base offsets of batches. At the log end it is unlimited, since the offsets of
-    /// loaded batches may decrease.
+    /// Returns the exclusive upper bound of base offsets for a read up to `until`. At the log end there is no bound,
+    /// because the offsets of loaded batches may decrease.
     fn bound(&self, until: i64) -> i64 {
         if until >= self.next_offset { i64::MAX } else { until }
     }

@@ -26,7 +26,7 @@ enum Phase {
     Versions,
     /// Tokens are expected, either in SaslAuthenticate requests or unframed.
     Tokens { mechanism: Mechanism, exchange: SaslExchange, framed: bool },
-    /// The client is authenticated, or need not be; any request is accepted.
+    /// The client is authenticated, or the listener requires no authentication. Any request is accepted.
     Ready,
     /// An authenticated client has begun a re-authentication; its SaslHandshake is being handled.
     Reauthenticating,
@@ -150,7 +150,7 @@ impl Session {
         let enabled = &security.options.mechanisms;
         let mut response = LoginAnswer::new(node, requested, 0);
         if matches!(self.phase, Phase::Ready) {
-            // The listener does not use SASL, or the handshake did not begin a re-authentication.
+            // The listener does not use SASL, the session does not expire, or it is too early for a re-authentication.
             response.error = ErrorCode::ILLEGAL_SASL_STATE;
             return response;
         }

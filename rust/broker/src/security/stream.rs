@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 /// Minimum size in bytes of a TLS record that contains a request. If fewer bytes precede the end of the stream, they
 /// are a close_notify alert.
 const MIN_REQUEST_BYTES: usize = 36;
-/// Interval of checks for the end of a TLS stream while unread bytes precede it.
+/// Interval at which a TLS stream with unread bytes is checked for its end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stream of a client connection.

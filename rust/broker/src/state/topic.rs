@@ -251,7 +251,7 @@ impl Topics {
 
     pub(crate) fn remove(&mut self, topic: &Topic) {
         self.by_id.remove(&topic.id.0);
-        // A topic created later may have the same name.
+        // The name may already belong to a topic that was created later, whose entry must stay.
         if self.by_name.get(&topic.name).is_some_and(|named| named.id == topic.id) {
             self.by_name.remove(&topic.name);
         }

@@ -57,8 +57,8 @@ impl Retained {
         address
     }
 
-    /// Returns the address of a validity bitmap, least significant bit first, that starts at the first row. Returns 0
-    /// if no row is null.
+    /// Returns the address of a validity bitmap whose first bit belongs to the first row. The least significant bit of
+    /// each byte comes first. Returns 0 if no row is null.
     pub(crate) fn validity(&mut self, nulls: Option<&NullBuffer>) -> u64 {
         match nulls.filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => self.buffer(nulls.inner().sliced()),

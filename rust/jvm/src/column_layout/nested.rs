@@ -154,7 +154,7 @@ fn micros<T: ArrowPrimitiveType<Native = i64>>(
     for (row, time) in times.values().iter().enumerate() {
         micros.push(match time.checked_mul(unit) {
             Some(micros) => micros,
-            // The value below a null is never read, so it may be any.
+            // The value of a null row is never read, so any value can be stored.
             None if times.is_null(row) => 0,
             None => {
                 return Err(Failure::bad_value(format!("field {path}: the time {time} is outside of Spark's range")));

@@ -77,8 +77,8 @@ pub struct Reader {
     ended: bool,
     progress: Instant,
     progress_checked: Instant,
-    /// Lookup of the log's offsets in flight. It runs in the background, so that a slow broker does not block the
-    /// caller.
+    /// In-flight lookup of the log's start and end offsets. It runs in the background, so that a slow broker does not
+    /// block the caller.
     log_lookup: Option<JoinHandle<Result<(i64, i64)>>>,
     /// True if the broker reported that the position is out of range.
     out_of_range: bool,
@@ -89,7 +89,7 @@ pub struct Reader {
     bad: Option<Failure>,
     layout: Option<ColumnLayout>,
     counters: Counters,
-    /// Bytes that the consumer had already counted when this reader got it from the pool.
+    /// Number of bytes that the consumer had counted before this reader took it from the pool.
     bytes_before: u64,
 }
 
@@ -164,8 +164,8 @@ impl Reader {
         Counters { bytes: self.counters.bytes + consumed, ..self.counters }
     }
 
-    /// Releases all resources. If `whole` is true, which only a successful task passes, the consumer is kept for the
-    /// next task.
+    /// Releases all resources. If `whole` is true, keeps the consumer for the next task. Only a successful task passes
+    /// true.
     pub fn close(&mut self, whole: bool) {
         if let Some(layout) = self.layout.take() {
             free_later(layout);

@@ -189,8 +189,8 @@ impl Typed {
         Ok(Some(ReaderSchema { text: schema.text.clone(), needed: schema.needed.clone(), links: schema.links.clone() }))
     }
 
-    /// Returns the format with the schema from the options or with the schema `registered`. `fields` replaces the
-    /// option of this name.
+    /// Returns the format with the schema from the options or with the schema `registered`. If `fields` is given, it
+    /// replaces the option `fields`.
     ///
     /// # Errors
     /// Fails if the schema cannot be parsed.

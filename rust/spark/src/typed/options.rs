@@ -92,8 +92,8 @@ pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option
     Ok((typed, Some(registry_options(registry)?)))
 }
 
-/// Returns which of the columns key and value are strings: those for which the option `layout` says so and which are
-/// not decoded.
+/// Determines which of the columns key and value are strings. A column is a string if the option `layout` says so and
+/// the column is not decoded.
 ///
 /// # Errors
 /// Fails if the option `layout` names a column that is decoded.

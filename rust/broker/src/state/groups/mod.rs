@@ -26,9 +26,10 @@ pub(crate) use members::Members;
 use offsets::{Committed, Offsets};
 use transactional::Pending;
 
-/// Maximum of all timeouts, which prevents an overflow of `Instant`.
+/// Upper limit of all timeouts. It prevents an overflow of `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// Bounds of the interval at which expired offsets are removed, a tenth of the retention.
+/// Maximum and minimum interval at which expired offsets are removed. Between these bounds, the interval is a tenth of
+/// the retention.
 const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 /// First OffsetCommit version with a separate error for an unknown group.

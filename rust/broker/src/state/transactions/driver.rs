@@ -19,7 +19,8 @@ use crate::sync::{lock, now_ms};
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Kafka's `offsets.topic.num.partitions`.
 const OFFSETS_PARTITIONS: u32 = 50;
-/// Bounds of the interval at which expired producer state is removed, a tenth of the expiration time.
+/// Maximum and minimum interval at which expired producer state is removed. Between these bounds, the interval is a
+/// tenth of the expiration time.
 const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 

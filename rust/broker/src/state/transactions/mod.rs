@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::options::TransactionOptions;
 use transaction::{Ended, Identity, NewId, Phase, TopicPartition, Transaction};
 
-/// Maximum of all timeouts, which prevents an overflow of `Instant`.
+/// Upper limit of all timeouts. It prevents an overflow of `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// First transaction version in which every end bumps the producer epoch (KIP-890).
 const FIRST_WITH_BUMPS: i16 = 2;

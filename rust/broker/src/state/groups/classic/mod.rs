@@ -55,8 +55,9 @@ impl Phase {
 /// Deadline of the join phase of a rebalance.
 #[derive(Debug, Clone, Copy)]
 enum JoinEnd {
-    /// The first rebalance of an empty group. If members have joined since, its deadline `at` is extended by up to
-    /// `delay`, until the remaining extension `left` is used up.
+    /// The first rebalance of an empty group. If another member has joined by the deadline `at`, the deadline is
+    /// extended by up to the initial rebalance delay. `delay` is the length of the current wait, and `left` limits
+    /// further extensions.
     Initial {
         at: Instant,
         delay: Duration,
