@@ -111,9 +111,7 @@ final class Columns {
     return List.of(ALL.fieldNames()).contains(name) ? ALL.apply(name).dataType() : null;
   }
 
-  /**
-   * Restores the full types of columns in which fields cannot be pruned, because Spark prunes fields of all structs.
-   */
+  /** Restores the full types of columns whose fields must not be pruned. Spark prunes the fields of all structs. */
   static StructType restoreStructs(StructType pruned, StructType full, Options options) {
     StructType restored = new StructType();
     for (StructField field : pruned.fields()) {

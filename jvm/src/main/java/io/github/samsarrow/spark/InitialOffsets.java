@@ -12,8 +12,8 @@ import org.apache.hadoop.fs.Path;
 
 /**
  * Start offsets of a query, stored in the file {@code sources/N/0} of its checkpoint in the format of Spark's
- * connector. Spark itself stores only the end of each micro-batch. When it repeats the first micro-batch, it requests
- * the start again.
+ * connector. Spark itself stores only the end of each micro-batch, and requests the start again before it repeats the
+ * first micro-batch.
  */
 final class InitialOffsets {
   /** Spark's connector writes a zero byte for compatibility with Spark 2.1 (SPARK-19517). */

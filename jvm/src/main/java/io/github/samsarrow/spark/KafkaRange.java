@@ -20,8 +20,8 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
   }
 
   /**
-   * Returns the ranges of a plan with preferred executors. If several tasks read a partition, they have no preferred
-   * executor.
+   * Returns the ranges of a plan, each with its preferred executor. Ranges of a partition that several tasks read have
+   * no preferred executor.
    */
   static InputPartition[] all(Map<String, Object> plan, List<String> executors) {
     List<Map<?, ?>> ranges = ((List<?>) plan.get("ranges")).stream().<Map<?, ?>>map(Map.class::cast).toList();

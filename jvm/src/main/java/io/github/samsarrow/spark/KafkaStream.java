@@ -75,7 +75,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   }
 
   /**
-   * Sends the stored start offsets, or null if the library must resolve them. Returns the start offsets that the
+   * Sends {@code stored}, which is null if the library must resolve the start. Returns the start offsets that the
    * library will use.
    */
   private KafkaOffset sendStart(KafkaOffset stored) {
@@ -86,9 +86,9 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   }
 
   /**
-   * Stores a new start before Spark stores the end of the first micro-batch. If the checkpoint already has that end,
-   * written by a source that stores no start, then {@code start} differs from the resolved start, which is not stored
-   * in this case.
+   * Stores a new start before Spark stores the end of the first micro-batch. If the checkpoint already contains that
+   * end, because a source that stores no start has written it, then {@code start} differs from the resolved start. In
+   * this case nothing is stored.
    */
   private void storeStart(Offset start) {
     if (startUnstored && start.equals(initial)) {
@@ -151,8 +151,8 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   }
 
   /**
-   * Returns the limits of a micro-batch, of which the library applies the smallest. Returns null for no limit:
-   * Trigger.Once overrides the options.
+   * Returns the limits of a micro-batch. The library applies the smallest of these limits. Returns null if there is no
+   * limit, as with Trigger.Once, which overrides the options.
    */
   private static Map<String, Object> limit(ReadLimit limit) {
     if (limit instanceof ReadAllAvailable) {
@@ -175,7 +175,10 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     return available;
   }
 
-  /** Returns the ranges of a micro-batch. Spark may plan it more than once, but the brokers are queried only once. */
+  /**
+   * Returns the ranges of a micro-batch. Spark may call this more than once per micro-batch, but only the first call
+   * queries the brokers.
+   */
   @Override
   public synchronized InputPartition[] planInputPartitions(Offset start, Offset end) {
     if (!planned.equals(List.of(start, end))) {

@@ -20,8 +20,8 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   private String registrySchemas;
 
   /**
-   * Does not throw for invalid columns. Spark does not say whether the table will be read or written, and these may be
-   * the columns of a DataFrame to write.
+   * Does not throw for columns that cannot be read, because {@code declared} may be the columns of a DataFrame to
+   * write. Spark does not report whether the table will be read or written.
    */
   KafkaTable(StructType declared, Options options, String registrySchemas) {
     this.options = options;

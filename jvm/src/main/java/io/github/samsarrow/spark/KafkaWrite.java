@@ -24,8 +24,8 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private final boolean exactlyOnce;
 
   /**
-   * Micro-batch that is written exactly once. The fields below are its number of tasks, and true if that number is
-   * stored in Kafka.
+   * Micro-batch that is written exactly once. {@code tasks} is its number of tasks, and {@code taskCountStored} is true
+   * if this number is stored in Kafka.
    */
   private MicroBatch batch;
 
@@ -76,7 +76,10 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
     return this;
   }
 
-  /** In the output mode complete, each micro-batch writes the whole result again, as Spark's own connector does. */
+  /**
+   * Ignores {@code truncating}. In the output mode complete, each micro-batch writes the whole result again, as with
+   * Spark's own connector.
+   */
   @Override
   public StreamingWrite toStreaming() {
     return this;
@@ -109,8 +112,9 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   }
 
   /**
-   * Not needed: a task stores its rows before it would request permission to commit, and of several concurrent
-   * exactly-once attempts of a task only one can commit its transaction.
+   * Returns false, because a coordinator would have no effect: a task stores its rows before it would request
+   * permission to commit, and only one of several concurrent exactly-once attempts of a task can commit its
+   * transaction.
    */
   @Override
   public boolean useCommitCoordinator() {

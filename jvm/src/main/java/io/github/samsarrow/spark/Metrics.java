@@ -39,9 +39,9 @@ final class Metrics {
   }
 
   /**
-   * Returns true if the application's class loader has the metric classes, or if it cannot be found because Spark's
-   * internal classes have changed. Spark aggregates metrics on a separate thread with that loader, and would log a
-   * stack trace for each metric whose class is in a jar that was added to a session only.
+   * Returns true if the application's class loader has the metric classes, or if the loader cannot be found because
+   * Spark's internal classes have changed. Spark aggregates metrics on a separate thread that uses this loader. If the
+   * jar was added to a session only, Spark would log a stack trace for each metric.
    */
   private static boolean areClassesVisible() {
     try {

@@ -5,8 +5,8 @@ import java.util.Map;
 import org.apache.spark.SparkContext;
 
 /**
- * Micro-batch of a query, read from local properties of the thread that runs the micro-batch. Spark also sets these
- * properties for foreachBatch, where they are the only source of the query id and the number.
+ * Micro-batch of a query, read from local properties of the thread that runs the micro-batch. In foreachBatch, these
+ * properties are the only source of the query id and the number.
  *
  * @param query id of the query, stored in its checkpoint, or null
  * @param number number of the micro-batch, or null

@@ -58,7 +58,7 @@ final class Native {
    * Waits up to {@code ms} milliseconds until the rows of the last call are queued or, with {@code all}, until brokers
    * have stored all rows and, for exactly-once writes, committed the transaction.
    *
-   * @return true if they are
+   * @return true if the rows are queued or stored, false if the time has passed
    */
   static native boolean sent(long writer, boolean all, int ms);
 
@@ -67,7 +67,7 @@ final class Native {
 
   static native void release(long client);
 
-  /** Returns the queued log lines as JSON, or an empty array if there are none. */
+  /** Returns the queued log lines as JSON, or no bytes if no line is queued. */
   static native byte[] lines();
 
   /** Returns the library's version and ABI number as JSON. */

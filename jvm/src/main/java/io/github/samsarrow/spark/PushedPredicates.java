@@ -13,8 +13,8 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
 /**
- * Bounds of topic, partition, offset and timestamp, derived from pushed-down predicates. Records must satisfy all
- * predicates.
+ * Bounds of topic, partition, offset and timestamp, derived from pushed-down predicates. Records outside of the bounds
+ * do not satisfy all predicates.
  */
 final class PushedPredicates {
   /** Columns that are never null. */
@@ -30,8 +30,8 @@ final class PushedPredicates {
   private Long timeFrom;
 
   /**
-   * Use of a predicate: not used, used to read fewer rows, or evaluated completely, so that Spark need not evaluate the
-   * predicate again.
+   * Use of a predicate: it is ignored, it only reduces the rows that are read, or it is evaluated completely, so that
+   * Spark need not evaluate it again.
    */
   enum Use {
     NONE,
@@ -135,8 +135,9 @@ final class PushedPredicates {
   }
 
   /**
-   * Uses only lower bounds, because later records may have earlier timestamps than the bound. Kafka looks up timestamps
-   * in milliseconds, and returns only the first offset with that timestamp or a later one.
+   * Uses only lower bounds. Upper bounds cannot be used, because records with earlier timestamps may follow. A lower
+   * bound is used only partially, because Kafka looks up the first offset whose timestamp in milliseconds reaches the
+   * bound.
    */
   private Use timestamp(String name, List<Object> values) {
     boolean lower = Set.of(">", ">=", "=", "<=>").contains(name);

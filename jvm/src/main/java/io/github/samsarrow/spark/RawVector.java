@@ -21,7 +21,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>With {@code -ea:io.github.samsarrow...} each access is checked, and an access after the batch is an error.
  */
 abstract class RawVector extends ColumnVector {
-  /** Mask for row indexes: −1, or 0 if all rows share a single stored value. */
+  /** Mask that converts row numbers to indexes: normally −1, but 0 if all rows share a single stored value. */
   private int indexMask = -1;
 
   private int rows;

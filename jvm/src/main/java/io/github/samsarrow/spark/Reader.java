@@ -58,8 +58,8 @@ final class Reader implements PartitionReader<ColumnarBatch> {
       throw error;
     }
     if (task != null) {
-      // Task listeners run in reverse order, so this listener runs after Spark has set the bytes read to the number
-      // that it knows, which is 0.
+      // Spark sets the bytes read to 0 in its own listener. Listeners run in reverse order, so this listener runs after
+      // that.
       task.addTaskCompletionListener((TaskCompletionListener) this::completed);
     }
   }

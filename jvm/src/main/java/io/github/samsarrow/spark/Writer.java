@@ -15,7 +15,9 @@ import org.apache.spark.sql.types.StructType;
 final class Writer implements DataWriter<InternalRow> {
   private static final long BUFFER_BYTES = 1 << 20;
 
-  /** Bytes by which a row in the buffer may exceed Spark's row: the null marker of a timestamp. */
+  /**
+   * Maximum number of bytes by which a row in the buffer exceeds Spark's row, because a timestamp has a null marker.
+   */
   private static final long EXTRA_BYTES = 8;
 
   private final StructType schema;
