@@ -69,8 +69,8 @@ impl Faults {
         lock(&self.0).retain(|(hook_key, _)| key.is_some_and(|key| key != *hook_key));
     }
 
-    /// Calls the hooks of the API until one returns a fault, and returns it. Calls `describe` only if the API has a
-    /// hook.
+    /// Calls the hooks of the API in order and returns the first fault that a hook returns. Calls `describe` only if
+    /// the API has a hook.
     pub(crate) fn fault_for(&self, key: ApiKey, describe: impl FnOnce() -> RequestInfo) -> Option<Fault> {
         let mut hooks = lock(&self.0);
         let mut matching = hooks.iter_mut().filter(|(hook_key, _)| *hook_key == key).peekable();

@@ -37,7 +37,7 @@ pub(crate) fn evict_oldest() -> bool {
     oldest.min_by_key(|(since, _)| *since).is_some_and(|(_, shared)| shared.pool.evict_oldest())
 }
 
-/// Client of one Java caller. It has its own driver, and shares all other state with the clients that have equal
+/// Client that one Java caller holds. It has its own driver. All other state is shared with the clients that have equal
 /// options.
 #[derive(Debug)]
 pub struct Client {

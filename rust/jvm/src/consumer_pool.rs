@@ -93,7 +93,7 @@ impl ConsumerPool {
         self.idle.surplus().into_iter().for_each(|idle| close(idle.lease));
     }
 
-    /// Returns the time since which the consumer that has been idle longest is idle.
+    /// Returns the time at which the consumer that has been idle longest became idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.idle.oldest()
     }

@@ -49,7 +49,7 @@ impl<T> IdlePool<T> {
         clients.drain(..excess.max(expired)).map(|(client, _)| client).collect()
     }
 
-    /// Returns the time since which the client that has been idle longest is idle.
+    /// Returns the time at which the client that has been idle longest became idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.lock().first().map(|(_, since)| *since)
     }

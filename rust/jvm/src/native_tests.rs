@@ -52,7 +52,7 @@ fn jvm() -> Option<JavaVM> {
         std::mem::forget(library);
         JavaVM::from_raw(vm)
     };
-    // The exception class is loaded before its file is deleted.
+    // Load the exception class now, because its file is deleted below.
     vm.attach_current_thread(|env| env.find_class(jni_str!("io/github/samsarrow/spark/SamsarrowException")).map(drop))
         .unwrap();
     std::fs::remove_dir_all(classes).unwrap();

@@ -33,7 +33,7 @@ pub(crate) struct Producers {
     pub(crate) markers: Arc<CommitMarkers>,
 }
 
-/// Producer that a task uses.
+/// Producer that sends the rows of one task at a time.
 #[derive(Debug)]
 pub(crate) struct TaskProducer {
     producer: Producer,

@@ -227,7 +227,7 @@ impl Headers {
         let count = cursor.count()?;
         // A null list, like an empty list, has no headers to read.
         for _ in 0..count.unwrap_or_default() {
-            // A null key is rejected later by the batch encoder, as for all producers.
+            // A null header key is rejected later by the batch encoder.
             self.keys.append_option(cursor.bytes()?);
             self.values.append_option(cursor.bytes()?);
             self.count = self.count.checked_add(1)?;

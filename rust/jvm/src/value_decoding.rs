@@ -226,7 +226,8 @@ impl PartDecoders {
             if array.len() < rows {
                 (rows, error) = (array.len(), None);
             }
-            // Keys are decoded first, so that the error is about the key if both key and value of a row are invalid.
+            // Keys are decoded first. If both the key and the value of a row are invalid, the error is therefore about
+            // the key.
             if let Some(bad) = bad.filter(|bad| bad.row < rows) {
                 rows = bad.row;
                 error = Some(Failure::bad_value(describe_error(&bad, decoder.part, batch, tp)));

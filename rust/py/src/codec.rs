@@ -23,7 +23,7 @@ use samsarrow_wire::compression::Codec;
 use crate::encoder::BadRow;
 use crate::values::ValueDecoder;
 
-/// Maximum number of bytes that [`write_values`] returns, except that the last value may exceed it.
+/// Maximum number of bytes that [`write_values`] returns. Only the last value may exceed this limit.
 const MAX_WRITTEN: usize = 1024 * 1024;
 
 /// See `samsarrow.decode_batches`.
@@ -190,7 +190,8 @@ pub(crate) fn write_values<'py>(
     Ok((Some(arrow_ffi::to_pyarrow(py, &batch)?), None))
 }
 
-/// Returns a batch without rows that has the columns of Arrow data. pyarrow cannot create such a batch for some types.
+/// Returns a batch without rows that has the same columns as the Arrow data. pyarrow cannot create such a batch for
+/// some types.
 #[pyfunction]
 pub(crate) fn empty_batch<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(arrow_ffi::schema_of(data)?))

@@ -157,8 +157,8 @@ impl Consumer {
         }))
     }
 
-    /// Prepares the call of the listener. With automatic commits, commits before a revocation. For newly assigned
-    /// partitions, starts fetching. Returns false if `timeout` has passed.
+    /// Prepares the call of the listener: with automatic commits, commits before a revocation, and starts fetching
+    /// newly assigned partitions. Returns false if `timeout` has passed.
     fn prepare(&self, py: Python<'_>, event: &RebalanceEvent, timeout: f64) -> PyResult<Call> {
         let (core, event) = (self.arc(py)?, event.0.clone());
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
@@ -344,7 +344,7 @@ impl Consumer {
         core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
-    /// Limits reads of a partition to rows below the offset `until`; None removes the limit.
+    /// Limits reads of a partition to rows whose offset is less than `until`; None removes the limit.
     #[pyo3(signature = (partition, until))]
     fn read_until(&self, py: Python<'_>, partition: Tp, until: Option<i64>) -> PyResult<()> {
         self.core.get(py)?.read_until(&tp(&partition), until).map_err(|error| to_py(py, &error))

@@ -25,7 +25,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Returns the client, so that it can be used without the GIL.
+    /// Returns a handle of the client that can be used without the GIL.
     pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Core> {
         Ok(self.core.get(py)?.clone())
     }

@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use crate::offsets::Offsets;
 use crate::option_values::{RawOptions, get, natural, numbers_per_partition, quoted};
 
-/// Number that stands for the first offset of a partition in the options.
+/// Number in the options that stands for the first offset of a partition.
 pub const EARLIEST: i64 = -2;
-/// Number that stands for the end of a partition in the options.
+/// Number in the options that stands for the end of a partition.
 pub const LATEST: i64 = -1;
 
 const FIRST: &str = "-2 for earliest";
@@ -30,11 +30,11 @@ pub enum OffsetSpec {
     Earliest,
     /// The end.
     Latest,
-    /// For each partition an offset, [`EARLIEST`] or [`LATEST`].
+    /// The offset of each partition, which may be [`EARLIEST`] or [`LATEST`].
     Offsets(Offsets),
     /// A timestamp for all partitions, in milliseconds since 1970.
     Time(i64),
-    /// For each partition a timestamp, [`EARLIEST`] or [`LATEST`].
+    /// The timestamp of each partition in milliseconds since 1970, or [`EARLIEST`] or [`LATEST`].
     Times(Offsets),
     /// The committed offsets of the group `kafka.group.id`.
     Group,

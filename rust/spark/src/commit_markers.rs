@@ -19,7 +19,7 @@ use crate::write_options::WriteOptions;
 /// this sink.
 const MAX_TASKS: u64 = 100_000;
 
-/// Access to the commit markers of a cluster, with an admin client that is created at first use.
+/// Reads and writes the commit markers of a cluster. The admin client is created at first use.
 #[derive(Debug, Default)]
 pub struct CommitMarkers {
     admin: OnceCell<Admin>,
@@ -46,7 +46,8 @@ impl CommitMarkers {
         self.admin.get_or_try_init(create).await
     }
 
-    /// Returns the markers of those groups that have one. Waits until open transactions have ended.
+    /// Returns the commit markers of the groups. Groups without a marker are left out. Waits until open transactions
+    /// have ended.
     ///
     /// # Errors
     /// Fails if a broker request fails.

@@ -33,7 +33,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// State of a streaming query.
+/// Planner, commits and last known ends of a streaming query.
 #[derive(Debug)]
 struct Stream {
     options: Arc<ReadOptions>,

@@ -85,8 +85,7 @@ impl MicroBatch {
         Ok(())
     }
 
-    /// Called if an earlier attempt had a different number of tasks. Checks that none of its tasks has written this
-    /// micro-batch.
+    /// Checks that no task of an earlier attempt, which had a different number of tasks, has written this micro-batch.
     async fn check_task_count(
         &self,
         markers: &CommitMarkers,

@@ -173,7 +173,7 @@ impl StreamPlanner {
         distribute_limit(limit, &self.without_recreated(start), latest, new)
     }
 
-    /// Returns true if these are the start offsets of the query, so that the query has not processed any record before
+    /// Returns true if these are the start offsets of the query. The query has then not processed any record before
     /// them.
     pub fn is_start(&self, offsets: &Offsets) -> bool {
         self.initial() == Some(offsets)
@@ -276,9 +276,9 @@ impl StreamPlanner {
                 // The new topic may have fewer partitions. A partition that no longer exists has nothing to read.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                // The start was resolved again, and it is after the end that was planned before the restart. This
-                // micro-batch therefore reads nothing. The next micro-batch begins at the end of this one, and its
-                // tasks report records that are missing from there.
+                // If `start_moved` is true, no record is lost: the new start is after the end that was planned before
+                // the restart, so this micro-batch reads nothing. The next micro-batch begins at this end, and its
+                // tasks report missing records.
                 if !start_moved {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \

@@ -93,7 +93,7 @@ impl Inbox {
     }
 }
 
-/// Drops the outcomes of closed loops, on an attached thread.
+/// Drops the outcomes of closed loops. Must be called on an attached thread.
 pub(super) fn drop_orphaned() {
     let orphaned = std::mem::take(&mut *ORPHANED.lock().unwrap_or_else(PoisonError::into_inner));
     drop(orphaned);

@@ -9,7 +9,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::transactions::transaction::{Phase, Transaction};
 use crate::sync::now_ms;
 
-/// Parses state filters. Returns the known states and the names of unknown ones.
+/// Parses state filters. Returns the known states, and the names of unknown states.
 fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
     let mut unknown = Vec::new();
     let mut known = Vec::new();

@@ -74,8 +74,8 @@ impl Producers {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
-    /// Returns true if the producer already has an open transaction in this partition, so that the coordinator need not
-    /// verify it.
+    /// Returns true if the producer already has an open transaction in this partition. The coordinator then need not
+    /// verify the transaction.
     pub(crate) fn has_open(&self, id: i64, epoch: i16) -> bool {
         self.by_id.get(&id).is_some_and(|known| known.transaction.is_some() && known.epoch == epoch)
     }

@@ -20,7 +20,7 @@ fn header(id: i64, epoch: i16, sequence: i32, count: i32, transactional: bool) -
     }
 }
 
-/// A partition that checks batches, appends valid ones and assigns their offsets.
+/// A partition whose batches are checked and, if they are valid, appended with the next offsets.
 struct Partition {
     producers: Producers,
     at: i64,

@@ -40,7 +40,7 @@ struct Principal {
     name: String,
 }
 
-/// Decision whether a request is accepted.
+/// Result of [`Session::admit`]: acceptance or rejection of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The request is handled.

@@ -57,9 +57,9 @@ pub(crate) struct State {
     transaction_clock: Notify,
     /// Offsets committed with OffsetCommit v0, which Kafka stored in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
-    /// Coordinators set by tests instead of the default ones, by group.
+    /// Coordinators that tests set, by group. Other groups have their default coordinator.
     coordinator_overrides: Mutex<HashMap<String, i32>>,
-    /// Coordinators set by tests instead of the default ones, by transactional id.
+    /// Coordinators that tests set, by transactional id. Other transactional ids have their default coordinator.
     transaction_coordinator_overrides: Mutex<HashMap<String, i32>>,
     /// Frozen metadata that Metadata responses contain instead of the current metadata, if any.
     pub(crate) stale: Mutex<Option<Stale>>,

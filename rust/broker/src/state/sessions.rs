@@ -40,7 +40,7 @@ struct Session {
 
 impl Session {
     /// Moves the requested partitions to the end of the session, or adds them there. Partitions that were just read
-    /// thus come after the others.
+    /// therefore come after the others.
     fn update(&mut self, topics: Vec<FetchTopic>) {
         for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
             for partition in partitions {

@@ -19,7 +19,8 @@ use crate::sync::{lock, now_ms};
 /// Leader id of a partition without a running replica.
 pub(crate) const NO_LEADER: i32 = -1;
 
-/// Configs of a topic: those that affect the broker in parsed form, and the texts of all configs that were set.
+/// Configs of a topic. The values of all configs that were set are stored as text, and the configs that affect the
+/// broker also in parsed form.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct TopicConfig {
     pub(crate) log_append_time: bool,

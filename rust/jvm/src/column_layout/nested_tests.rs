@@ -41,7 +41,7 @@ fn nested_vectors_follow_their_parent() {
         [struct_of, list, items, (false, false, true, 3), (true, false, false, 3)],
         "a null array has a validity bitmap"
     );
-    // A slice contains the items of the whole array. The offsets of the slice select its own items.
+    // The layout of a slice contains the items of the whole array. The offsets select the items of the slice.
     assert_eq!(shape(rows.slice(1, 1))[1..3], [(true, true, false, 1), items]);
 }
 

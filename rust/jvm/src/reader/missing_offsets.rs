@@ -66,7 +66,7 @@ impl Reader {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.consumer.seek(&self.range.tp, self.position))
     }
 
-    /// Called after a poll without progress. Checks whether more records of the range can arrive.
+    /// Checks, after a poll without progress, whether more records of the range can arrive.
     pub(super) async fn check_progress(&mut self) -> Result<Next> {
         if self.range.is_open() {
             return Ok(Next::Nothing);

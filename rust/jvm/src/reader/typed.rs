@@ -42,7 +42,8 @@ impl Reader {
     pub(super) async fn decode(&mut self, wait: Duration) -> Result<Next> {
         let done = self.decode_pending(wait).await;
         if let Err(failure) = &done {
-            // The error is stored, because the rows are dropped and no later call may return the rows after them.
+            // Stores the error for later calls: the undecoded rows are dropped, and no call may return the rows after
+            // them.
             self.bad = Some(failure.clone());
         }
         done

@@ -34,7 +34,8 @@ pub(crate) fn value_error<T>(text: String) -> PyResult<T> {
     Err(PyValueError::new_err(text))
 }
 
-/// Returns the element of `all` that is called `expected`. Fails with the valid names if there is none.
+/// Returns the element of `all` that is called `expected`. If there is no such element, the error lists the valid
+/// names.
 pub(crate) fn by_name<T>(
     what: &str,
     expected: &str,

@@ -78,8 +78,7 @@ impl Members {
         }
     }
 
-    /// Returns the time at which the retention of committed offsets starts, or `None` if the offsets do not expire at
-    /// present.
+    /// Returns the time at which the retention of committed offsets starts, or `None` if the offsets cannot expire.
     pub(super) fn retained(&self) -> Option<Retained> {
         match self {
             Members::Classic(classic) if classic.protocol_type().is_some() => {

@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Writes the marker of an ended transaction to one of its partitions. Returns false if the partition has no
-    /// leader, so that the marker must be written later.
+    /// leader; the marker must then be written later.
     fn write_marker(&self, ending: &Ending, (topic, partition): &TopicPartition) -> bool {
         if topic == OFFSETS_TOPIC {
             lock(&self.groups).end_transaction(ending.producer.id, ending.committed);

@@ -151,7 +151,7 @@ pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset:
     client.call(12, &request).await.responses.remove(0).partitions.remove(0)
 }
 
-/// Returns the base offset of each batch, and true if it is a control batch.
+/// Returns for each batch its base offset, and true if the batch is a control batch.
 pub(crate) fn shape(data: &PartitionData) -> Vec<(i64, bool)> {
     let records = data.records.clone().unwrap_or_default();
     batches(records).map(|batch| batch.unwrap().header).map(|head| (head.base_offset, head.is_control())).collect()

@@ -65,8 +65,8 @@ impl Member {
         self.joining.is_some()
     }
 
-    /// Returns true if the session does not expire at present, because the client waits for a response and cannot send
-    /// heartbeats. The session of a new member expires even then, so that its wait ends.
+    /// Returns true while the session cannot expire, because the client waits for a response and cannot send
+    /// heartbeats. The session of a new member can expire even while the client waits, which ends the wait.
     pub(super) fn is_session_suspended(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())
     }

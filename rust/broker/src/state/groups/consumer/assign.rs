@@ -90,7 +90,7 @@ impl Consumers {
         for (index, member) in self.members.iter().enumerate() {
             let Some(previous) = self.target.get(&member.id) else { continue };
             let Some(topics) = balancer.class_of(index).map(|class| &class.topics) else { continue };
-            // `free.remove` is true only once per partition, so that two members never keep the same partition.
+            // `free.remove` returns true only once per partition, so two members never keep the same partition.
             let kept = previous.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
             let kept: Partitions = kept.copied().collect();
             balancer.change(index, |partitions| *partitions = kept);
@@ -150,7 +150,7 @@ impl Balancer {
             let topics = &self.class_of(least)?.topics;
             let most = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
             most.filter_map(|(_, most)| {
-                // The member's last partition that fits is moved, so that its first partitions stay.
+                // Move the last partition that the other member can take, so that the owner keeps its first partitions.
                 let partitions = self.shares.get(*most)?.partitions.iter().rev();
                 Some((*most, least, *partitions.into_iter().find(|partition| topics.contains(&partition.0))?))
             })

@@ -12,7 +12,7 @@ pub(crate) type TopicIndex = BTreeMap<String, ([u8; 16], i32)>;
 pub(crate) struct Catalog(pub(crate) TopicIndex);
 
 impl Consumers {
-    /// Returns the existing topics to which any member is subscribed.
+    /// Returns the existing topics to which at least one member is subscribed.
     pub(super) fn find_subscribed_topics(&self, catalog: &Catalog) -> TopicIndex {
         let is_read = |name: &str| self.members.iter().any(|member| member.reads(name));
         let read = catalog.0.iter().filter(|(name, _)| is_read(name));
