@@ -50,7 +50,7 @@ fn enqueue(level: Level, target: &'static str, text: String) {
     HAS_LINES.store(true, Ordering::Release);
 }
 
-/// Starts to queue log lines.
+/// Installs a subscriber that queues log lines of level INFO and above.
 pub(crate) fn start() {
     LogSubscriber::new(Level::INFO, enqueue).start();
 }

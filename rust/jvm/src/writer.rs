@@ -32,7 +32,7 @@ enum Stage {
     Committed,
 }
 
-/// Writer of the rows of one task.
+/// Writer of the rows of one task. It connects to the brokers when the first rows arrive.
 pub struct Writer {
     shared: Arc<Shared>,
     options: Arc<WriteOptions>,

@@ -24,7 +24,8 @@ struct PythonAssignor {
     queue: Arc<CallbackQueue>,
 }
 
-/// Wraps an assignor object.
+/// Wraps an assignor object. Reads its name and whether it is cooperative once, so that later reads need no Python
+/// call.
 pub(crate) fn wrap(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Assignor>> {
     let _guard = interpreter_guard::acquire(object.py());
     let name = object.getattr("name")?.extract()?;

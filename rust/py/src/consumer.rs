@@ -157,7 +157,7 @@ impl Consumer {
         }))
     }
 
-    /// Prepares the call of the listener: with automatic commits, commits before a revocation, and starts fetching
+    /// Prepares the call of the listener: commits before a revocation if commits are automatic, and starts fetching
     /// newly assigned partitions. Returns false if `timeout` has passed.
     fn prepare(&self, py: Python<'_>, event: &RebalanceEvent, timeout: f64) -> PyResult<Call> {
         let (core, event) = (self.arc(py)?, event.0.clone());

@@ -5,7 +5,7 @@ use samsarrow_client::group::Rebalance;
 
 use crate::conversions::{Tp, tuples};
 
-/// A rebalance for which the listener must be called, with its kind and partitions.
+/// A rebalance for which the listener must be called.
 #[pyclass(frozen, module = "samsarrow._core", name = "Rebalance")]
 #[derive(Debug)]
 pub(crate) struct RebalanceEvent(pub(crate) Rebalance);

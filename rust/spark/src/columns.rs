@@ -52,7 +52,7 @@ impl Column {
         }
     }
 
-    /// Returns the column's type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
+    /// Returns the column's type in Spark: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
     pub fn kind(self, text: TextLayout) -> &'static str {
         match self {
             Self::Key => value_type(text.key),
@@ -83,7 +83,7 @@ pub enum OutputColumn {
 }
 
 impl OutputColumn {
-    /// Returns the column's name.
+    /// Returns the name of the output column, such as `value`, `raw_value` or `value_error`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Column(column) => column.name(),

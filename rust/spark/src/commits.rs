@@ -67,7 +67,7 @@ async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, metadata: Arc<
     }
 }
 
-/// Takes the newest offsets from the queue. Returns them, and those of them that differ from the committed offsets.
+/// Takes the newest offsets from the queue. Returns all of these offsets, and the subset that is not committed yet.
 fn next(queue: &Mutex<Queue>) -> Option<(Offsets, Offsets)> {
     let mut queue = lock(queue);
     let pending = queue.pending.take();

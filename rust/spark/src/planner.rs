@@ -276,9 +276,9 @@ impl StreamPlanner {
                 // The new topic may have fewer partitions. A partition that no longer exists has nothing to read.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                // If `start_moved` is true, no record is lost: the new start is after the end that was planned before
-                // the restart, so this micro-batch reads nothing. The next micro-batch begins at this end, and its
-                // tasks report missing records.
+                // If `start_moved` is true, no loss is reported here: the new start is after the end that was planned
+                // before the restart, so this micro-batch reads nothing. The next micro-batch begins at this end, and
+                // its tasks report missing records.
                 if !start_moved {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \

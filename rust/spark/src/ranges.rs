@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(split(&[range(0, 5, 5), range(1, 9, 3)], Some(4), Some(2)), []);
     }
 
-    /// The numbers are those in the tests of the connector's range calculator. Small ranges are not split, and large
+    /// The numbers are taken from the tests of the connector's range calculator. Small ranges are not split, and large
     /// ranges share the remaining tasks.
     #[test]
     fn split_equals_that_of_sparks_connector() {

@@ -213,7 +213,7 @@ impl Waiter {
     }
 }
 
-/// A slot in a loop's queue for the result of one await.
+/// Handle with which the client's work pushes the result of one await to the loop.
 #[derive(Debug)]
 pub struct Completion {
     inbox: Arc<Inbox>,

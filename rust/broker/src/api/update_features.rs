@@ -10,7 +10,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::topic_creation::Rejection;
 
 const UPGRADE: i8 = 1;
-/// First version that applies all updates or none, and reports one result for all.
+/// First version that applies either all updates or none, and reports a single result instead of a result per feature.
 const FIRST_WITH_ONE_OUTCOME: i16 = 2;
 
 fn check(call: &Call<'_>, requested: &FeatureUpdateKey) -> Result<(), Rejection> {

@@ -96,7 +96,7 @@ impl Profile {
     }
 }
 
-/// Sets options that have their default value to the default of the emulated release.
+/// Changes options that still have their default value to the default of the emulated release.
 pub(crate) fn adapt(options: &mut BrokerOptions) {
     let profile = Profile::new(options.kafka);
     if !profile.has_transaction_version() {

@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns the number of offsets that the entry takes.
+    /// Returns the number of offsets that the entry occupies.
     pub(crate) fn count(&self) -> i64 {
         self.inner.as_ref().map_or(1, |(_, set)| set.header.record_count.into())
     }

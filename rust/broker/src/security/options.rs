@@ -35,7 +35,7 @@ impl Protocol {
         }
     }
 
-    /// Returns true for TLS.
+    /// Returns true if connections use TLS.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Protocol::Ssl | Protocol::SaslSsl)
     }

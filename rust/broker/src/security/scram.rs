@@ -113,7 +113,7 @@ pub(super) struct Scram {
     first_messages: Option<FirstMessages>,
 }
 
-/// Returns the value of an attribute, for example of `r=NONCE` for the name `r`.
+/// Returns the value of an attribute. For example, the value of the attribute `r` in `r=NONCE` is `NONCE`.
 fn attribute<'a>(part: Option<&'a str>, name: &str) -> Result<&'a str, Rejection> {
     let value = part.and_then(|part| part.strip_prefix(name)).and_then(|rest| rest.strip_prefix('='));
     value.ok_or(Rejection::Generic)

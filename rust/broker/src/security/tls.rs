@@ -118,7 +118,7 @@ impl Tls {
         &self.ca_pem
     }
 
-    /// Issues a client certificate.
+    /// Issues a client certificate for `name`, signed by the CA.
     pub(crate) fn client_certificate(&self, name: &str) -> io::Result<Identity> {
         let issued = params(Vec::new(), name)
             .and_then(|params| issue(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth));
@@ -126,7 +126,7 @@ impl Tls {
         Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// Performs the TLS handshake.
+    /// Performs the TLS handshake, and counts its outcome.
     pub(crate) async fn accept(&self, stream: TcpStream, counts: &Counts) -> io::Result<Stream> {
         let stream = self.acceptor.accept(stream).await.inspect_err(|_| add(&counts.refused))?;
         let connection = stream.get_ref().1;

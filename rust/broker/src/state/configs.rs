@@ -32,7 +32,7 @@ pub(crate) type Quotas = BTreeMap<QuotaEntity, BTreeMap<String, f64>>;
 /// Change of a config: name, operation and value.
 pub(crate) type Change = (String, i8, Option<String>);
 
-/// Returns the source code in DescribeConfigs responses for configs that were set on a resource of type `kind`.
+/// Returns the config source that DescribeConfigs reports for configs set on a resource of type `kind`.
 pub(crate) fn source(kind: i8) -> i8 {
     match kind {
         TOPIC => 1,

@@ -64,7 +64,7 @@ impl Consumers {
         &self.members
     }
 
-    /// Returns the target assignment of a member, by member id.
+    /// Returns the target assignment of the member with this id, which is empty for an unknown member.
     pub(crate) fn target(&self, member: &str) -> Partitions {
         self.target.get(member).cloned().unwrap_or_default()
     }

@@ -5,8 +5,8 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
 /**
- * Next offsets to read, as {@code {"topic":{"0":23}}}: the JSON that Spark's connector and the Python source use as
- * well, so that each source can continue checkpoints of the others.
+ * Next offsets to read, formatted as {@code {"topic":{"0":23}}}. Spark's connector and the Python source use the same
+ * JSON, so each source can continue checkpoints of the others.
  */
 final class KafkaOffset extends Offset {
   private final String text;
