@@ -87,7 +87,7 @@ struct State {
     closed: bool,
     /// True if the queue closes after the next batch.
     closing: bool,
-    /// Number of `pause` calls without `resume`. No calls are handed out until it is 0.
+    /// Number of `pause` calls without a matching `resume` call. While it is above 0, no calls are handed out.
     pauses: usize,
     /// True if the thread that exits the interpreter makes the remaining calls.
     taken_over: bool,
@@ -476,7 +476,7 @@ fn start_worker(py: Python<'_>, queue: &Arc<CallbackQueue>, name: &str, runs_on:
     })
 }
 
-/// Reports an exception that no caller can handle through `sys.unraisablehook`.
+/// Reports an exception through `sys.unraisablehook`, because no caller can handle it.
 #[pyfunction]
 pub fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
     let _guard = interpreter_guard::acquire(py);

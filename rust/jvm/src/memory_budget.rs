@@ -35,8 +35,9 @@ impl Budget {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Grants the rest of `limit`, but at least the minimum and at most the maximum of a reader. While less than the
-    /// maximum is left, calls `release_idle`, which closes an idle consumer and returns true if there was one.
+    /// Grants the part of `limit` that is not granted yet, but at least the minimum and at most the maximum of a
+    /// reader. While less than the maximum is left, calls `release_idle`, which closes an idle consumer and returns
+    /// false if there is none.
     pub(crate) fn grant(&'static self, limit: usize, mut release_idle: impl FnMut() -> bool) -> Grant {
         while limit.saturating_sub(self.granted()) < MAX_GRANT && release_idle() {}
         let mut granted = self.lock();

@@ -208,7 +208,7 @@ impl Table {
     }
 }
 
-/// Builder of the headers column, whose lists contain keys and values.
+/// Builder of the headers column. Each list contains the keys and values of one record's headers.
 struct Headers {
     ends: Vec<i32>,
     nulls: NullBufferBuilder,

@@ -168,7 +168,7 @@ fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Rejects the formats of keys and values, because writes do not support them.
+/// Rejects options that set the format of keys or values, because writes do not support these options.
 pub(crate) fn reject_formats(options: &RawOptions) -> Result<()> {
     match ["key.format", "value.format"].into_iter().find(|name| get(options, name).is_some()) {
         Some(name) => Err(Error::configuration(format!(

@@ -33,7 +33,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Planner, commits and last known ends of a streaming query.
+/// State that only a streaming query has.
 #[derive(Debug)]
 struct Stream {
     options: Arc<ReadOptions>,

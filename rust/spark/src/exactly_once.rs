@@ -130,8 +130,8 @@ impl MicroBatch {
         ))
     }
 
-    /// Returns an error if a repeated micro-batch differs from the written micro-batch, unless `allowReplayMismatch` is
-    /// its number.
+    /// Returns an error if a repeated micro-batch differs from the written micro-batch, unless the option
+    /// `allowReplayMismatch` contains the number of this micro-batch.
     fn report_mismatch(&self, options: &WriteOptions, text: &str) -> Result<()> {
         let number = self.number;
         if options.allow_replay_mismatch.and_then(|allowed| i64::try_from(allowed).ok()) != Some(number) {

@@ -8,7 +8,8 @@ use samsarrow_client::config::Kind;
 use crate::kafka::spec;
 use crate::tokens::{Token, is_login};
 
-/// Folders and delegation token of this process, which replace file names and login options.
+/// Replacements for options in this process: paths for the names of shipped files, and a delegation token for the login
+/// options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalOptions {
     /// Folders in which Spark stores shipped files.

@@ -77,7 +77,7 @@ pub enum TopicSelection {
     Pattern(Regex),
 }
 
-/// Options of a read that have been checked.
+/// Checked options of a read.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// Client options without the prefix `kafka.`.

@@ -140,8 +140,8 @@ impl StreamPlanner {
         is_start_batch
     }
 
-    /// Returns the end of the next micro-batch. If a limit applies, returns it as `Err`, so that the caller distributes
-    /// it over the partitions.
+    /// Returns the end of the next micro-batch. If a limit applies, returns the limit as `Err`, so that the caller
+    /// distributes it over the partitions.
     pub fn end(
         &mut self,
         options: &ReadOptions,

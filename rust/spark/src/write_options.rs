@@ -50,7 +50,7 @@ pub struct Field {
     pub kind: String,
 }
 
-/// Options of a write that have been checked.
+/// Checked options of a write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     /// Options of the producer, without the prefix `kafka.`.

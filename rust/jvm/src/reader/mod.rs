@@ -257,7 +257,7 @@ impl Reader {
         Next::Rows(rows)
     }
 
-    /// Takes or creates a consumer that reads the partition from the start of the range.
+    /// Takes a consumer from the pool or creates one, and lets it read the partition from the start of the range.
     fn lease(&mut self) -> Result<()> {
         let tps = std::slice::from_ref(&self.range.tp);
         let taken = self.shared.pool.take(self.kind, &self.range.tp, self.position);
