@@ -15,7 +15,7 @@ from samsarrow import _core
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "samsarrow"
 MARK = "# Below: the protocol's errors, by `make generate` from the table in rust/wire.\n"
-# Errors raised because another client has taken over.
+# Names of the errors raised because another client has taken over.
 FENCED = {"InvalidProducerEpochError", "FencedInstanceIdError", "ProducerFencedError", "FencedMemberEpochError"}
 LOGINS = {"UnsupportedSaslMechanismError", "IllegalSaslStateError", "SaslAuthenticationFailedError"}
 # Python types of options that accept more than text.

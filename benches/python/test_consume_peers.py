@@ -1,7 +1,8 @@
-"""Clients in other languages that read the same topics, for the same tables.
+"""Clients in other languages read the same topics, and their results are in the same tables.
 
-They create objects or nothing, but no Arrow arrays, and count the records and the bytes of their values. Java's JVM is
-warm, as in a service; franz-go's program is compiled in advance, and its time includes connecting, as ours does.
+These clients create no Arrow arrays. Some create an object per record, others create nothing. Each counts the records
+and the bytes of their values. Java's JVM is warm, as in a service; franz-go's program is compiled in advance, and its
+time includes connecting, as ours does.
 """
 
 import hashlib

@@ -23,7 +23,7 @@ RECORDS = harness.RECORDS
 ROUNDS = 25
 FLOOR = 0.99
 # On a machine with neighbours, results vary by more than 1 %. Therefore the floor counts as missed only if this many
-# rounds are below it: then the median is below it with a certainty of 98 % (sign test).
+# rounds are below the floor. The median is then below the floor with a certainty of 98 % (sign test).
 CERTAIN = 18
 PARTITIONS = 10_000
 SCRAPE_S = 0.020

@@ -8,8 +8,8 @@ import threading
 from collections import Counter
 
 PARTITIONS_OF_A_TOPIC = 1000
-# Version ranges by API. The server responds only to ApiVersions and Metadata, and closes the connection on other
-# requests, which a consumer sends next.
+# Version ranges by API. The server responds only to ApiVersions and Metadata. It closes the connection when a consumer
+# sends any other request.
 VERSIONS = {18: (0, 4), 3: (12, 12), 1: (4, 13), 2: (1, 7), 10: (0, 4)}
 ANSWERED = {18, 3}
 

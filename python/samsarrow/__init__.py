@@ -118,7 +118,7 @@ _MODULES = {
     "values": ("Avro", "DeadLetter", "Json", "Protobuf", "decode_values", "encode_values", "infer_schema"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
-# Packages that optional modules need.
+# Optional modules, each with the package that it requires.
 _REQUIRES = {"polars": "polars", "spark": "pyspark"}
 _SUBMODULES = frozenset(
     {*_MODULES, "metrics", "offsets", "partitioner", "polars", "spark", "testing", "tracing"}
@@ -204,7 +204,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # Without modules whose packages are not installed: `help()` and completion import all that is listed.
+    # Leaves out modules whose packages are not installed, because `help()` and completion import every listed module.
     find_spec = importlib.import_module("importlib.util").find_spec
     modules = {name for name in _SUBMODULES if name not in _REQUIRES or find_spec(_REQUIRES[name]) is not None}
     return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *modules, "__version__"})

@@ -96,7 +96,7 @@ def _fault_of_union(kinds: tuple[Any, ...], value: Any, path: str) -> str | None
         return None
     if isinstance(value, str) and any(typing.get_origin(kind) is not None for kind in kinds):
         return f"{path} must be {' or '.join(map(_name, kinds))}, not one str"
-    # The path of a wrong item helps more than the list of allowed types.
+    # If an item has the wrong type, its path helps more than the list of allowed types.
     deeper = [fault for fault in faults if fault is not None and not fault.startswith(f"{path} ")]
     if deeper:
         return deeper[0]

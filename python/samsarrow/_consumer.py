@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Runner):
-    """Base of both consumers: methods without I/O, and the other methods as coroutines that wait through `_run`."""
+    """Base of both consumers. Methods without I/O are plain functions; all others are coroutines that use `_run`."""
 
     @staticmethod
     async def _on_result(returned: object) -> None:
@@ -359,7 +359,7 @@ class ConsumerBase(Runner):
         self._open.seek(to_pair(partition), position, epoch)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
-        # Limits reading to rows before this offset; None removes the limit. Readers of offset ranges use it.
+        # Stops reading at the offset `until`; None removes the limit. Readers of offset ranges call this method.
         self._open.read_until(to_pair(partition), until)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -439,7 +439,8 @@ class ConsumerBase(Runner):
         if typed is not None and not typed.ready:
             await typed.prepare(self._run, self._topics())
         deadline = core.begin_poll(to_seconds(timeout))
-        # Read once per iteration, so that a result of the last iteration is still returned after the deadline.
+        # The remaining time is read once per iteration, so that a result of the last iteration is still returned after
+        # the deadline.
         remaining = deadline.left()
         if self._completed:
             await self._run_commit_callbacks(core)
@@ -501,11 +502,12 @@ class ConsumerBase(Runner):
                 await self._notify_listener(event.kind, event.partitions)
                 notified = True
             except Exception:
-                # A listener that raises has handled the event. The caller gets the exception.
+                # The event counts as handled if the listener raises an exception, which the caller gets.
                 notified = True
                 raise
             finally:
-                # A cancelled or interrupted listener may not have done its seeks, so the next poll calls it again.
+                # If the listener is cancelled or interrupted, its seeks may be missing, so the next poll calls it
+                # again.
                 if notified:
                     core.acknowledge(event)
                     self._has_assignment = event.kind == "assigned" or bool(core.assignment())
@@ -670,7 +672,7 @@ _Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | N
 
 
 def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:
-    """Returns the options, in which `Assignor` objects are replaced by their names, and these objects."""
+    """Replaces `Assignor` objects in the options by their names. Returns the options and these objects."""
     assignors: list[Assignor] = []
     pairs = []
     for name, value in options:

@@ -1,4 +1,4 @@
-"""Check that the CPU supports x86-64-v2. Raises ImportError, where the core would run an illegal instruction.
+"""Check that the CPU supports x86-64-v2. Raises ImportError if it does not, because the core would crash.
 
 Imported before the extension module and pyarrow, because both need x86-64-v2. Only Linux on x86-64 is checked, by
 reading /proc/cpuinfo. If the content of the file is unexpected, the check passes.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ProducerBase(Runner):
-    """Base of both producers: methods that wait are coroutines and wait through `_run`."""
+    """Base of both producers. Methods that may wait are coroutines, which wait through `_run`."""
 
     @staticmethod
     async def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
@@ -83,7 +83,7 @@ class ProducerBase(Runner):
         timestamp: int | datetime | None,
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery | Coroutine[Any, Any, _core.Delivery]:
-        """Returns the delivery if the record can be queued without waiting, as is usual; otherwise a coroutine."""
+        """Returns the delivery if the record can be queued without waiting, otherwise a coroutine that returns it."""
         pairs = None if headers is None else _header_pairs(headers)
         when = None if timestamp is None else to_milliseconds(timestamp)
         core = self._core or self._open

@@ -21,7 +21,8 @@ _consumers: dict[int, _core.Consumer] = {}
 _producers: dict[int, tuple[_core.Producer, str]] = {}
 # Process ids of multiprocessing children that call `close_all` when they exit.
 _registered: set[int] = set()
-# Calls that close a client in the background. If the client is a producer, the second item is its core.
+# Pending calls that close a client in the background, each with the Rust producer that it closes, or None for a
+# consumer.
 _closing: list[tuple[_core.Call[None], _core.Producer | None]] = []
 
 
@@ -81,7 +82,7 @@ def close_producer(core: _core.Producer, usable: bool = False) -> None:
 
     Args:
         core: the producer.
-        usable: whether the producer still accepts calls, as finalizers of the application may make.
+        usable: whether the producer still accepts calls, because finalizers of the application may use it.
     """
     # The application or the exit of the interpreter may have closed the producer already.
     if id(core) not in _producers:

@@ -23,7 +23,7 @@ class _Code(Enum):
 
 
 class ScramMechanism(_Code):
-    """A SCRAM mechanism, by which a client proves that it has a password without sending the password (KIP-84)."""
+    """A SCRAM mechanism, with which a client proves that it knows a password without sending it (KIP-84)."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -210,7 +210,7 @@ class UserScramCredentialUpsertion:
         user: name of the user. Brokers store passwords for names that are not ASCII, but reject logins with these
             names.
         mechanism: mechanism to which the password applies.
-        password: password, which is never sent: brokers receive values that are derived from it.
+        password: password. It is never sent; brokers receive only values that are derived from it.
         iterations: number of hash iterations, at least 4096; Kafka's brokers accept up to 16384. More iterations make
             the password harder to guess, and each login slower.
         salt: salt of the hash, by default random.

@@ -52,7 +52,7 @@ class ConfigType(enum.IntEnum):
 
 
 class OffsetSpec(enum.IntEnum):
-    """An offset of a partition to look up in other ways than by time.
+    """A kind of offset that can be looked up in a partition, instead of the offset for a time.
 
     Attributes:
         LATEST: the high watermark; with `read_committed` the last stable offset, which is at the first open

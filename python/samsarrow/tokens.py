@@ -25,15 +25,15 @@ class TokenProvider(Protocol):
 
     A provider is a function, sync or async, that returns the token as text, or a tuple that begins with the token:
     `(token, end)`, `(token, end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970,
-    or a `datetime` with a time zone; if it is missing, the end is read from the token if this is a JWT; any other token
-    is requested at each login. `principal` is accepted and ignored; `extensions`, a mapping or pairs, are sent to
-    brokers (KIP-342). A function that needs an argument, and any `oauth_cb`, receives the text of the option
+    or a `datetime` with a time zone; if it is missing, the end is read from the token if the token is a JWT; otherwise
+    a token is requested at each login. `principal` is accepted and ignored; `extensions`, a mapping or pairs, are sent
+    to brokers (KIP-342). A function that needs an argument, and any `oauth_cb`, receives the text of the option
     `sasl.oauthbearer.config`.
 
     A provider may also be an object with such a function as its method `token`, and optionally a method `extensions`,
     as in kafka-python and aiokafka. Or it is the name of a function, an object or a class, as
-    `package.module:function`, which processes on other machines, such as Spark's executors, can import. Of a class, an
-    instance is created.
+    `package.module:function`, which processes on other machines, such as Spark's executors, can import. If it is the
+    name of a class, an instance of the class is created.
 
     The provider is called on a dedicated thread of the client (async functions run on an event loop there), never in
     `poll` or `send`. It is called before the first login, and again after a part of the token's lifetime

@@ -1,6 +1,7 @@
 """Requests for users, ACLs and delegation tokens.
 
-Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods are documented.
+Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
+of these classes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 ScramAlteration: TypeAlias = UserScramCredentialUpsertion | UserScramCredentialDeletion
 
-# ACLs, ACL filters and delegation tokens as tuples, the form in which the Rust client takes and returns them.
+# The Rust client takes and returns ACLs, ACL filters and delegation tokens as these tuples.
 AclRow: TypeAlias = tuple[int, str, int, str, str, int, int]
 FilterRow: TypeAlias = tuple[int, str | None, int, str | None, str | None, int, int]
 TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, int]

@@ -75,7 +75,7 @@ class ConfigAdmin(AdminBase):
     def list_config_resources(
         self, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
     ) -> tuple[ConfigResource, ...]:
-        """Lists the resources that have settings (KIP-1142, Kafka 4.1; 3.7 to 4.0 list only client metrics)..
+        """Lists the resources that have settings (KIP-1142, Kafka 4.1; 3.7 to 4.0 list only client metrics).
 
         Args:
             types: types of resources; by default all.

@@ -43,7 +43,7 @@ class GroupAdmin(AdminBase):
         protocol_types: Iterable[str] = (),
         timeout: Seconds | None = None,
     ) -> dict[str, GroupListing]:
-        """Lists the groups of all brokers, by name. With filters, only groups that match all of them.
+        """Lists the groups of all brokers, by name. If several filters are set, a group must match all of them.
 
         Args:
             states: only groups in one of these states, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
@@ -125,8 +125,8 @@ class GroupAdmin(AdminBase):
 
         Args:
             groups: names.
-            read_committed: count up to the last stable offset, the end for consumers with `read_committed`, instead of
-                the high watermark.
+            read_committed: count up to the last stable offset, where consumers with `read_committed` stop reading,
+                instead of the high watermark.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:

@@ -42,10 +42,10 @@ class OffsetAdmin(AdminBase):
             offsets: offsets to commit. ZooKeeper stores offsets only, without metadata and leader epochs.
             api_version: version of the request. Version 0 stores the offsets in ZooKeeper, later versions in Kafka. By
                 default the option `api.version.offset_commit`, or the newest.
-            retention: seconds for which the broker keeps the offsets, in versions 2 to 4; in other versions, and by
-                default, the broker decides.
-            timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`; only version 1 of the
-                request has it.
+            retention: seconds for which the broker keeps the offsets. Only versions 2 to 4 of the request have a
+                retention. By default, and in other versions, the broker decides.
+            timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`. Only version 1 of the
+                request has a commit time.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:

@@ -1,6 +1,7 @@
 """Requests for leaders, replica assignments and log directories.
 
-Each function returns a call: `Admin` waits for it, `AsyncAdmin` awaits it. Their methods are documented.
+Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
+of these classes.
 """
 
 from __future__ import annotations

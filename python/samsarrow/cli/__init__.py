@@ -66,10 +66,10 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt as interrupted:
             sys.exit(getattr(interrupted, "exit_code", 130))
         except KafkaError:
-            # Raised before OSError is handled, because KafkaTimeoutError is a TimeoutError, which is an OSError.
+            # Must precede the handler of OSError, because KafkaTimeoutError is a TimeoutError and therefore an OSError.
             raise
         except OSError as error:
-            # Causes are, for example, a full disk or a file without read permission.
+            # For example, the disk is full, or a file is not readable.
             _forget_output()
             raise click.ClickException(str(error)) from None
 

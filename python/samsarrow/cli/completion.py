@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from samsarrow import Admin
     from samsarrow.cli.connection import Connection
 
-# Seconds for which names are cached, during which new topics are missing, and maximum seconds to wait for the cluster.
+# Seconds for which names are cached, so that new topics are missing for this time; and maximum seconds to wait for the
+# cluster.
 FRESH_SECONDS = 60
 LIMIT_SECONDS = 0.3
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

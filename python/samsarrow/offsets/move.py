@@ -223,8 +223,8 @@ def keep_equal(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Keeps two stores equal for some time, while consumers migrate from one store to the other.
 
-    Each partition gets the larger of its two offsets. A Kafka group with members accepts only offsets from its members;
-    then only the other store is updated.
+    Each partition gets the larger of its two offsets. A Kafka group that has members accepts only offsets from its
+    members. While it has members, only the other store is updated.
 
     Args:
         old: store that consumers commit to before the migration.

@@ -74,7 +74,7 @@ def hide_secrets(spark: SparkSession) -> None:
     Args:
         spark: the session.
     """
-    # Called without a default argument, which would replace Spark's own default.
+    # `get` has no default argument here, because such an argument would replace Spark's own default.
     before = spark.conf.get(_REDACTION) or ""
     if REDACTED not in before:
         spark.conf.set(_REDACTION, f"{before}|{REDACTED}" if before else REDACTED)

@@ -49,8 +49,8 @@ class KafkaDataSource(DataSource):
         return {**state, "options": {}, "_typed": None} if self._planned else state
 
     def schema(self) -> StructType:
-        # Spark does not pass here whether this is a batch or a stream. Options that only one of them supports are
-        # checked later.
+        # Spark does not pass to this method whether the read is a batch or a stream. Options that only one of them
+        # supports are checked later.
         options = self._resolved(streaming=None)
         return spark_schema(options.columns, options.text, options.types)
 

@@ -15,7 +15,7 @@ from samsarrow.spark.values import Typed, registry_client
 
 _log = logging.getLogger(__name__)
 
-# Options that limit the time by which a registry that does not respond delays a micro-batch.
+# Options that limit how long a registry that does not respond can delay a micro-batch.
 _FAIL_FAST = {"max.retries": "0", "http.connect.timeout.ms": "2000", "http.read.timeout.ms": "5000"}
 
 

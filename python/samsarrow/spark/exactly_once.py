@@ -66,7 +66,7 @@ def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
 
         with producer.transaction():
             written = send_all(options, producer, _chain(first, iter_rows), check_topic)
-            # The marker may be an offset of any topic, because the group has no other offsets.
+            # The marker can be the committed offset of any topic, because the group has no other offsets.
             written.attempt = Attempt(task_id, min(written.rows))
             offsets = {TopicPartition(min(written.rows), 0): OffsetAndMetadata(task_id.batch + 1, counted.metadata)}
             producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(name, "", -1, None))
@@ -161,7 +161,7 @@ def _compare_tasks(options: WriteOptions, task_id: TaskId, tasks: int, group: st
 
 
 def _report_mismatch(options: WriteOptions, batch: int, text: str) -> None:
-    """Raises an error about a repetition that differs; only logs it if `allowReplayMismatch` is this batch."""
+    """Raises an error about a repeated micro-batch that differs, unless `allowReplayMismatch` is its number."""
     if options.accepted != batch:
         raise ReplayMismatchError(
             f"{text}. The option allowReplayMismatch={batch} continues anyway: records in the topic stay, and tasks "

@@ -167,7 +167,8 @@ class _RangeReader:
             self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and recreated")
             return None
         else:
-            # The log has the offset now, or another replica has it and the new leader has to catch up.
+            # Retries after a pause: either the log has the offset by now, or the new leader still has to fetch it from
+            # another replica.
             time.sleep(CATCH_UP_S)
             consumer.seek(self._tp, self._position)
         return pa.RecordBatch.from_pylist([], schema=consumer.schema)

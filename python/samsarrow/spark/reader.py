@@ -48,6 +48,6 @@ class KafkaReader(DataSourceReader):
         from samsarrow.spark.fetch import read_range
 
         if not isinstance(partition, OffsetRange):
-            # If no ranges were planned, Spark calls this method once with a partition of its own.
+            # If no ranges were planned, Spark calls this method once with a default `InputPartition`.
             return iter(())
         return read_range(self._options, partition)

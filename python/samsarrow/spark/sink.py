@@ -14,7 +14,7 @@ from samsarrow.spark.write_task import Written, write_batches
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """Writes one task's rows, either exactly once, or at least once because a repeated task sends its rows again."""
+    """Writes one task's rows. Without `exactlyOnce`, a repeated task sends its rows again (at least once)."""
     if options.encoded:
         batches = encoded(options.encoded, batches)
     return write_once(options, batches) if options.exactly_once else write_batches(options, batches)

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write, exactly once in transactions, or at least once with repetitions of micro-batches."""
+    """A streaming write: exactly once in transactions, otherwise at least once, because micro-batches may repeat."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

@@ -22,7 +22,7 @@ _ROWS = 10_000
 
 
 class Spark40StreamWriter(DataSourceStreamWriter):
-    """A streaming write, exactly once in transactions, or at least once with repetitions of micro-batches."""
+    """A streaming write: exactly once in transactions, otherwise at least once, because micro-batches may repeat."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options

@@ -93,7 +93,7 @@ def token_for(kafka: Mapping[str, Any], mechanism: str) -> Token:
 def _create(kafka: Mapping[str, Any]) -> DelegationToken:
     with clients.admin(kafka) as admin:
         created = admin.create_delegation_token()
-        # Waits until brokers know the token, because they would reject the login of a task before.
+        # Waits until brokers know the token, because until then they would reject the logins of tasks.
         deadline = _core.Deadline(PROPAGATION_S)
         while not deadline.passed():
             if any(token.token_id == created.token_id for token in admin.describe_delegation_tokens()):

@@ -168,7 +168,7 @@ class Part(NamedTuple):
     Attributes:
         rows: the rows with the columns decoded so far.
         raw: the undecoded rows.
-        error: decode error of the row after the last row; None without one.
+        error: decode error of the row that follows the rows of this part; None if that row is valid or does not exist.
     """
 
     rows: pa.RecordBatch
@@ -177,7 +177,7 @@ class Part(NamedTuple):
 
 
 def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts: Iterator[Part]) -> Iterator[Part]:
-    """Decodes the keys or the values of parts. A part that becomes too large is split."""
+    """Decodes the keys or the values of each `Part`. A part whose decoded rows would be too large is split."""
     for rows, raw, error in parts:
         remaining = True
         while remaining:

@@ -15,7 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """A batch write, exactly once as part of a query, or at least once with repetitions of tasks."""
+    """A batch write: exactly once if it belongs to a streaming query, otherwise at least once, because tasks may
+    repeat.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

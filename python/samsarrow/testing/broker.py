@@ -74,8 +74,8 @@ class Broker:
         sasl_mechanisms: allowed SASL mechanisms; by default all that the broker supports: `"PLAIN"`,
             `"SCRAM-SHA-256"`, `"SCRAM-SHA-512"` and `"OAUTHBEARER"`, which accepts any unsecured JWT, as Kafka does by
             default.
-        session_lifetime: time within which a client must reauthenticate, like Kafka's `connections.max.reauth.ms`.
-            Otherwise it is disconnected at its next request. Unlimited by default.
+        session_lifetime: time within which a client must reauthenticate, like Kafka's `connections.max.reauth.ms`. A
+            client that does not is disconnected at its next request. Unlimited by default.
         telemetry: prefixes of the metrics that clients should push (KIP-714), `[""]` for all metrics. By default, the
             broker behaves like a Kafka broker without a telemetry plugin. `broker.telemetry()` returns the metrics.
         telemetry_interval: time between two pushes of a client.

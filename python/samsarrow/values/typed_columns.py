@@ -31,7 +31,7 @@ class Read(NamedTuple):
     Attributes:
         rows: decoded rows, up to the first bad value if bad values are errors.
         taken: number of rows of the batch that were processed, including rows in `dead`.
-        error: decode error of the row after the last processed row; None without one.
+        error: decode error of the row that follows the processed rows; None if that row is valid or does not exist.
         dead: decode errors of the rows that go to the dead letter topic, by row number. These rows are not in `rows`.
     """
 

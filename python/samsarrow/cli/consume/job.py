@@ -105,7 +105,8 @@ class Job:
             try:
                 self._run()
             except WakeupError:
-                # Raised before the first row, or by a lookup of offsets. All rows that were read have been written.
+                # The wakeup interrupted the wait for the first row, or a lookup of offsets. All rows that were read
+                # have been written.
                 if self.signals.received is None:
                     raise
             finally:

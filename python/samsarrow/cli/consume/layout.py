@@ -117,7 +117,7 @@ def _inferred(batch: pa.RecordBatch) -> pa.Schema:
 
 
 def _missing_member(found: pa.DataType, first: pa.DataType, path: str = "") -> str | None:
-    """Returns the path of a member that `found` has and `first`, the type of the first rows, has not; or None."""
+    """Returns the path of a member that is in `found` but not in `first`, the type of the first rows; or None."""
     if pa.types.is_list(found) and pa.types.is_list(first):
         return _missing_member(found.value_type, first.value_type, path)
     if not pa.types.is_struct(found) or not pa.types.is_struct(first):

@@ -36,7 +36,7 @@ class Writer(Protocol):
         """Completes the file."""
 
     def abandon(self) -> None:
-        """Closes the writer without writing buffered rows. The file is then deleted, or stays as it is."""
+        """Closes the writer without writing buffered rows. The caller then deletes the file, or leaves it as it is."""
 
 
 class LineWriter:
