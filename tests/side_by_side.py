@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # Three groups: tests of Kafka brokers; tests of Spark sessions; tests of other Kafka versions, clusters and kills. The
-# remaining tests use these only briefly, except one that uses a cluster.
+# remaining tests use brokers and sessions only briefly, except one test that uses a cluster.
 APART = (
     ["conservation", "interop", "kafka"],
     ["spark"],

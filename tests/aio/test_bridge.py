@@ -86,7 +86,7 @@ def test_loops_with_pending_calls_leave_no_resources(broker: Broker, admin: Admi
     begun: list[_core.Call[int]] = []
     for _ in range(3):
         RUN[kind](main)
-    # Other tests may still be ending threads and closing descriptors.
+    # Waits first, because other tests may still be ending threads and closing descriptors.
     before = settled(resources)
     for _ in range(20):
         RUN[kind](main)

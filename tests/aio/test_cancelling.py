@@ -1,4 +1,4 @@
-"""Cancelling a task loses no row, record or event, and keeps the order."""
+"""If a task is cancelled, no row, record or event is lost, and their order does not change."""
 
 import asyncio
 import os

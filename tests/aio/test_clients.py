@@ -109,7 +109,7 @@ def test_one_produce_response_wakes_the_loop_once(servers: str) -> None:
 
 
 def test_done_callbacks_receive_the_delivery(servers: str) -> None:
-    """Deliveries behave like `concurrent.futures.Future`. One class supports threads, event loops and callbacks."""
+    """Deliveries behave like `concurrent.futures.Future`. One class is used for threads, event loops and callbacks."""
     with Producer(bootstrap_servers=servers) as producer:
         called: list[object] = []
         one, many = producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": [b"1", b"2"]}))
@@ -283,7 +283,7 @@ def test_callbacks_run_in_the_callers_context(broker, servers: str) -> None:
 
     def note(what: str) -> None:
         seen.append((what, request.get()))
-        # This changes only the copy that belongs to this call.
+        # Changes only the copy of the context that belongs to this call.
         request.set("changed")
 
     def on_event(event: object) -> None:

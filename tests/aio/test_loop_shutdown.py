@@ -1,4 +1,4 @@
-"""A loop that ends during calls leaves no warning, thread or descriptor behind, and neither does the interpreter."""
+"""If an event loop or the interpreter ends during calls, no warnings appear, and no threads or descriptors remain."""
 
 import os
 import signal

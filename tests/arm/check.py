@@ -78,7 +78,7 @@ def through_a_broker() -> str:
     from samsarrow import Consumer, Producer, TopicPartition
     from samsarrow.testing import Broker
 
-    # Excludes rows that would get the current time.
+    # Leaves out rows without a timestamp, which would get the current time.
     sent = table()
     sent = sent.filter(sent["timestamp"].is_valid())
     with Broker(topics={"t": 1}) as broker:
@@ -117,7 +117,7 @@ def main() -> None:
     results["summary"] = f"{len(CODECS)} codecs, {len(LAYOUTS)} layouts, {result}, one embedded broker"
     results["machine"] = platform.machine()
     json.dump(results, sys.stdout, indent=1)
-    # The thread that forwards log lines lives as long as the process.
+    # Only daemon threads remain, such as the thread that forwards log lines, which runs until the process ends.
     assert [thread.name for thread in threading.enumerate() if not thread.daemon] == ["MainThread"]
 
 

@@ -19,7 +19,7 @@ CROSS = ROOT / ".cache" / "cross"
 
 
 class NotHereError(Exception):
-    """A component that is not available on this machine; the message names it and the remedy."""
+    """A component is not available on this machine. The message names the component and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Python:
 
 
 def qemu() -> Path:
-    """Returns qemu for aarch64: the installed program if there is one, otherwise that of Debian's package, unpacked."""
+    """Returns the path of qemu for aarch64. If it is not installed, unpacks Debian's package."""
     for name in ("qemu-aarch64-static", "qemu-aarch64"):
         if result := shutil.which(name):
             return Path(result)
@@ -101,7 +101,7 @@ def packages(wheel: Path, version: str) -> Path:
 
 
 def pyarrow_version() -> str:
-    """Returns the version of pyarrow installed here: both sides of the comparison must use the same version."""
+    """Returns the version of the installed pyarrow. Both sides of the comparison must use this version."""
     import pyarrow
 
     return str(pyarrow.__version__)

@@ -26,7 +26,7 @@ from support.waiting import until
 def run(code, *args, send=None, once=None, timeout=60):
     """Runs a program and returns its exit code, stdout and stderr.
 
-    `send` is a signal, which is sent when the program is ready and `once`, if given, returns true.
+    If `send` is set, this signal is sent as soon as the program is ready and `once`, if given, returns true.
     """
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],
@@ -395,7 +395,7 @@ def test_forked_children_of_a_logging_process_do_not_block(servers):
 
 @pytest.mark.parametrize("api", ["OffsetCommit", "LeaveGroup"])
 def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
-    """OffsetCommit and LeaveGroup are the requests during which `close` may wait for a slow broker."""
+    """`close` of a consumer waits for the responses to OffsetCommit and LeaveGroup, even if the broker is slow."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"x").result(10)
     broker.fail(api, delay=40.0)

@@ -33,7 +33,7 @@ def admin(servers):
 
 
 def fill(servers, partitions=range(4)):
-    """Writes ten records to each of these partitions of `four`. Their timestamps are one second apart."""
+    """Writes ten records with timestamps one second apart to each of the partitions of `four` with these numbers."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(10):
             for p in partitions:
@@ -92,7 +92,7 @@ def test_topics_alter(command, admin):
     assert settings(admin, ConfigResource.topic("four")) == {"cleanup.policy": "compact"}
     command("topics", "alter", "t", "-p", "2", "--assignment", "1")
     assert admin.describe_topics(["t"])["t"].partitions[1].replicas == (1,)
-    # Adding partitions fails, but the config is changed.
+    # The command changes the config although adding partitions fails.
     partly = command("topics", "alter", "four", "-p", "3", "--set", "retention.ms=9", code=3)
     assert "it can only get more" in partly.err
     assert settings(admin, ConfigResource.topic("four"))["retention.ms"] == "9"

@@ -206,8 +206,8 @@ def test_commit_excludes_prefetched_records(servers):
 
 @pytest.mark.parametrize(("age", "first"), [("PT1H", 1), ("P2D", 0), ("PT1S", 2)])
 def test_auto_offset_reset_by_duration(servers, age, first):
-    """KIP-1106: the records are a day and ten minutes old. If both are older than the duration, reading starts at the
-    end.
+    """KIP-1106: one record is a day old, the other ten minutes. If both are older than the duration, reading starts at
+    the end.
     """
     now = int(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:

@@ -122,7 +122,7 @@ def committed(consumer: Consumer, tp: TopicPartition) -> int | None:
 
 
 class Stepped:
-    """A consumer that commits at one step of a rebalance, in one of three ways."""
+    """A consumer that commits at the step `step` of a rebalance: with `commit`, `commit_async` or automatic commits."""
 
     def __init__(self, make: Callable[..., Consumer], broker: Broker, how: str, step: str, fault: dict[str, Any]):
         self.broker, self.how, self.step, self.fault = broker, how, step, fault
@@ -345,7 +345,7 @@ def test_seek_and_pause_between_prefetch_and_poll(servers: str, new_member: Call
     assert consumer.position(P1) == at
     consumer.resume(P1)
     assert read(consumer, 50 - at) == [(1, o) for o in range(at, 50)]
-    # Resuming a partition that is not paused has no effect. Neither has pausing it twice.
+    # Resuming a partition that is not paused has no effect, and pausing twice is the same as pausing once.
     consumer.seek(P0, 40)
     consumer.resume(P0)
     consumer.pause(P0)
@@ -427,7 +427,7 @@ def test_positions_within_batches(servers: str, new_member: Callable[..., Consum
         consumer.commit()
         assert committed(consumer, T0) == first[-1][1] + 1
         consumer.close()
-    # The log end offset is a valid position; no row is returned from there.
+    # The log end offset is a valid position, from which no rows are returned.
     consumer = new_member()
     consumer.assign([T0])
     consumer.seek(T0, 50)
@@ -480,7 +480,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
     subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # The member notices a moment after the coordinator that it has been removed.
+        # Waits for the member, too, which learns of its removal a moment after the coordinator has removed it.
         until(lambda: not members(admin) and consumer.group_metadata().generation < 0)
         before = time.monotonic()
         if then == "commit":

@@ -1,4 +1,6 @@
-"""Exit codes of programs with clients. `make test-exits` runs hundreds of programs, and other Python versions too."""
+"""Exit codes of programs with clients. `make test-exits` runs hundreds of programs, and also uses other Python
+versions.
+"""
 
 import importlib
 import os

@@ -89,7 +89,8 @@ def test_deleted_topic_does_not_block_commits_of_other_topics(protocol: str) -> 
                 consumer.poll(0.5)
                 assert time.monotonic() - begun < 5
                 assert time.monotonic() < deadline, admin.fetch_offsets("g")
-            # This consumer, its coordinator lookup and the other clients of the test send a few requests per second.
+            # The limit allows a few requests per second for this consumer, its coordinator lookup and the other clients
+            # of the test.
             assert broker.requests("Metadata") - before < 30 + 20 * (time.monotonic() - start)
 
 
@@ -284,7 +285,7 @@ def test_user_data_errors_are_raised_by_poll(broker: Broker, servers: str) -> No
 
 
 class _SlowUserData(_Recorder):
-    """Assignor whose `user_data` takes several heartbeat intervals, once the member has joined."""
+    """Assignor whose `user_data` takes several heartbeat intervals, but only after the member has joined."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()
@@ -295,7 +296,7 @@ class _SlowUserData(_Recorder):
     def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
         if generation >= 0 and self.heartbeats is None:
             before = self.broker.requests("Heartbeat")
-            # Other clients of the process work while it runs.
+            # Other clients of the process can be used while the assignor runs.
             with Admin(bootstrap_servers=self.broker.bootstrap_servers) as admin:
                 self.topics = list(admin.list_topics(timeout=10))
             time.sleep(2.5)
@@ -377,7 +378,8 @@ def test_open_transaction_blocks_only_its_own_partitions(
         consumer.assign([pending, free])
         _read(consumer, 10)
         assert consumer.position(free) == 10
-        # Regression: looking up the position raised an error after this time.
+        # Regression: `poll` raised an error if the lookup of a position took longer than `default.api.timeout.ms`, here
+        # 3 s.
         quiet = time.monotonic() + 5
         while time.monotonic() < quiet:
             assert consumer.poll(0.5).num_rows == 0

@@ -36,7 +36,7 @@ def test_consumer_metrics_and_lag(broker, servers, read):
         assert (empty.records, empty.lag, empty.connections, empty.nodes, empty.last_poll) == (0, {}, 0, {}, None)
         consumer.assign(PARTITIONS)
         read(consumer, 50)
-        # Waits until both partitions have a lag and the requests at the start are complete.
+        # Waits until both partitions have a lag and no more requests other than Fetch are sent.
         until(lambda: consumer.metrics().lag.keys() >= set(PARTITIONS[:2]))
         settled(lambda: {api: count for api, count in broker.requests().items() if api != "Fetch"})
         requests = broker.requests()
@@ -95,8 +95,8 @@ def test_end_to_end_latency(servers, read):
             latency = consumer.metrics().end_to_end_latency
             assert latency.count == 10
             assert 3_600 <= latency.max < 3_700
-            # At level DEBUG each row counts with its own timestamp, and nine are an hour old. Otherwise half of the
-            # rows count with the base timestamp of their batch.
+            # Nine rows are an hour old. At level DEBUG, each row counts with its own timestamp. At other levels, half
+            # of the rows count with the base timestamp of their batch.
             assert 9 * 3_600 <= latency.sum < 10 * 3_700 if level == "DEBUG" else latency.sum >= 3_600 * 4
 
 

@@ -1,4 +1,4 @@
-"""Offset stores backed by the broker, and offsets of batches, on the embedded broker."""
+"""Offset stores in Kafka, and `next_offsets` of batches, on the embedded broker."""
 
 import pytest
 

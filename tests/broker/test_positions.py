@@ -1,4 +1,4 @@
-"""Positions that batches carry: bounded readers during rebalances, wakeups and errors; commits of batches."""
+"""Positions of batches: bounded readers during rebalances, wakeups and errors; and commits of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that are unreachable, stop during work, or are other servers than Kafka brokers."""
+"""Brokers that are unreachable or stop during work, and servers that are not Kafka brokers."""
 
 import socket
 import time

@@ -65,7 +65,7 @@ def test_recreated_topic_is_read_from_its_start(servers, caplog, how):
             consumer.commit()
             assert consumer.committed([T])[T].offset == 30
     if how == "assign":
-        # Log lines are written by a thread of their own.
+        # Waits, because a separate thread writes the log lines.
         (text,) = until(lambda: warnings(caplog))
         assert "t-0 at offset 10" in text
         assert "at the first offset of the new topic" in text

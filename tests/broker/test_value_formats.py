@@ -21,7 +21,7 @@ UNION = pa.UnionArray.from_dense(
 )
 SPARSE = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", LONG])])
 RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 5], pa.array(["a", None, LONG]))
-# A dictionary with a null index and with an index of a null value.
+# A dictionary array with a null index, and with an index that refers to a null in the dictionary.
 CODED = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 0], pa.int8()), ["a", None, LONG])
 
 # Input arrays with their expected JSON texts.
@@ -259,7 +259,7 @@ def test_partitioner_receives_the_encoded_value(servers):
         seen.append((key, value))
         return 0 if value is None else json.loads(value)["n"] % partitions
 
-    # The columns have the names of the encoder's internal columns.
+    # The columns of the table have the same names as internal columns of the encoder.
     table = pa.table({"key": ["a"] * 200, "n": range(200), "value": [1] * 200, "partition": [1] * 200})
     with Producer(bootstrap_servers=servers, partitioner=choose) as producer:
         receipts = producer.send_batch("four", table, value=["n"], value_format="json").result(10)

@@ -1,4 +1,6 @@
-"""Clusters with their faults, and a path to their logs that shares no code with the clients under test."""
+"""Clusters and their faults. Logs are read and written with confluent-kafka, which shares no code with the clients
+under test.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class Cluster(Protocol):
 
 
 class Embedded:
-    """The embedded broker: two brokers, so that leaders can move."""
+    """The embedded broker, with two virtual brokers so that leaders can move."""
 
     def __init__(self, *, logins: bool = False) -> None:
         secured: dict[str, Any] = {"security": "SASL_PLAINTEXT", "users": {"u": "p"}} if logins else {}
@@ -224,7 +226,7 @@ class Topic:
             self.expected.add(message.key().decode())
 
     def rows(self, name: str | None = None, *, committed: bool = True) -> list[Row]:
-        """Returns all rows of this topic, or of another one."""
+        """Returns all rows of this topic, or of the topic `name`."""
         return log_rows(self.cluster, name or self.name, committed=committed)
 
     def committed(self, group: str) -> dict[int, int]:

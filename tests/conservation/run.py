@@ -276,7 +276,7 @@ def _ids(scene: Scene, interface: ReadInterface) -> set[str]:
 
 
 def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: Scene, result: Result) -> None:
-    """Checks the second sum now. Reads the committed offsets first, and the returned rows afterwards."""
+    """Checks the second sum. The committed offsets must be read before the returned rows."""
     if interface.group:
         committed = topic.committed(group)
         # A process prints rows before it polls again, so the rows arrive here a moment later.
@@ -285,9 +285,7 @@ def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: S
 
 
 def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, interface: ReadInterface, result: Result) -> None:
-    """Reads on from the committed offsets with another member. Rows that were committed but not returned remain
-    missing.
-    """
+    """Lets another member continue at the committed offsets. Rows that were committed but not returned stay missing."""
     committed = topic.committed(group)
     result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
     ends: dict[int, int] = {}

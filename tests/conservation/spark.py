@@ -1,4 +1,6 @@
-"""Spark interfaces: batches and streams of both implementations, through one session that the first run starts."""
+"""Spark interfaces: batches and streams of both implementations. All runs share one session, which the first run
+starts.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ IMPLEMENTATIONS = ("samsarrow-python", "samsarrow-jvm")
 PARTITIONS = 4
 # Seconds without progress after which a run has failed: on a busy machine, a micro-batch takes seconds.
 PATIENCE = 60.0
-# Factor for pauses of disturbances, because faults removed before Spark has sent the next request would never take
-# effect.
+# Factor by which pauses of disturbances are longer with Spark. A fault that is removed before Spark sends its next
+# request would have no effect.
 PACE = 3.0
 COLUMNS = "partition int, offset bigint, key binary"
 # Text in the error of a stream whose topic was deleted. The stream then needs a new checkpoint.

@@ -12,7 +12,7 @@ SHOWN = 5
 
 
 def missing(log: Iterable[Row], returned: Collection[Row], expected: Collection[str]) -> list[str]:
-    """Checks the first half of the third sum: returns rows of the log that were not returned."""
+    """Checks the first half of the third sum: returns rows of the log that the application did not get."""
     have = {row.id for row in returned}
     places = {row.id: row for row in log}
     lost = sorted(places.get(item, Row(-1, -1, item)) for item in expected if item not in have)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """State of a writing application: the rows to send, and their outcomes."""
+    """State of a writing application: the rows to send, and the outcome of each row."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic = cluster, topic
@@ -233,7 +233,7 @@ class SendCallback(WriteInterface):
 
 
 class SendUnobserved(WriteInterface):
-    """Drops all deliveries, so the producer itself must report failures."""
+    """The application drops all deliveries, so the producer itself must report failures."""
 
     name = "send, deliveries dropped"
 

@@ -18,7 +18,7 @@ LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
 
 class NotHereError(Exception):
-    """A Python that is not available on this machine; the message has the reason."""
+    """A Python version is not available on this machine. The message has the reason."""
 
 
 def find(version: str) -> tuple[str, str]:

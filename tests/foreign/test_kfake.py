@@ -72,8 +72,8 @@ def test_fatal_error_affects_only_its_record(kfake, values):
         for i in range(2, 10):
             producer.send("t", b"%d" % i).result(30)
     assert values(kfake.bootstrap_servers) == [0, *range(2, 10)]
-    # The client cannot know if the second record was appended, so it retries the third record with a new epoch, which
-    # the broker accepts in both cases.
+    # The client cannot know whether the second record was appended. Therefore it retries the third record with a new
+    # epoch, which the broker accepts in either case.
     assert kfake.requests("Produce") <= 12
 
 

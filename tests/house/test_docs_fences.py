@@ -39,7 +39,7 @@ TESTED_ELSEWHERE = {
 }
 # Last output lines of programs whose pages do not show the output.
 LAST_LINES = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
-# Modules that a page needs. They emit warnings, so their pages do not run in strict mode.
+# Modules that the programs of a page import. The modules emit warnings, so these pages do not run in strict mode.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
 FENCES = [fence for page in pages() for fence in fences(page)]
@@ -55,7 +55,8 @@ def test_every_fence_is_run() -> None:
     )
     assert sum(ways.values()) == len(RUN)
     assert ways["here"] == len(TESTED_HERE) > 25
-    # At present every program can be tested. Others, such as a login at an external cluster, would be counted here.
+    # At present every program is tested. Programs that cannot be tested, such as a login at an external cluster, would
+    # be counted here.
     assert ways["not run"] == 0
     assert [one.page for one in FENCES if one.title and one.reason is None] == []
     assert [one.page for one in FENCES if one.reason == ""] == []

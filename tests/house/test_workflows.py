@@ -82,7 +82,7 @@ def test_contributing_names_existing_targets_and_files() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     named = set(re.findall(r"`(?:nice )?make ([a-z-]+)", page))
     assert named - TARGETS == set()
-    # Targets that are parts of other targets or need no description.
+    # Targets that need no description, for example because they are parts of other targets.
     parts = {"archives", "help", "clean", "deny", "bench-rust", "bench-python"}
     parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust"}
     assert {target for target in TARGETS if f"make {target}" not in page} <= parts

@@ -1,4 +1,4 @@
-"""The service of examples/fastapi: all instances return the latest writes; and errors."""
+"""The service of examples/fastapi: all instances return the latest writes, and errors are reported."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_service_is_ready_after_initial_read(service: Any, broker: Broker) -> No
             assert {(await client.get(path)).status_code for path in ("/ready", "/devices/d7")} == {503}
             broker.heal()
             await until_ready(client)
-            # Values that are not JSON have not changed the state.
+            # Values that are not JSON were skipped, so the state is that of the last valid value.
             assert (await client.get("/devices/d7")).json() == 19_907
 
     asyncio.run(main())

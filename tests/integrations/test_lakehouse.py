@@ -208,7 +208,7 @@ class TestIceberg:
     def catalog(self, iceberg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         options = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
         for name, value in options.items():
-            # pyiceberg reads these variables on import, in the programs.
+            # pyiceberg reads these variables when the programs import it.
             monkeypatch.setenv(f"PYICEBERG_CATALOG__DEFAULT__{name.upper()}", value)
         catalog = iceberg.load_catalog("default", **options)
         yield catalog

@@ -13,7 +13,8 @@ from support.examples import Program, copied, module
 from support.kafka import KafkaServer
 
 ORDERS, EVERY = 240, 80
-# Small transactions. The pauses remain: during these, uncommitted transactions are visible.
+# Smaller polls make transactions small. The worker's pauses are unchanged, because the tests look for uncommitted
+# transactions during pauses.
 FASTER = [("max_poll_records=500", "max_poll_records=60")]
 
 

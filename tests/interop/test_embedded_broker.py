@@ -1,4 +1,4 @@
-"""Other clients on the embedded broker: their records are read by them and by us."""
+"""Other clients on the embedded broker. Their records are read by the same client and by samsarrow."""
 
 from collections.abc import Iterator
 

@@ -25,8 +25,8 @@ KINDS = {
 class Member:
     """A consumer of confluent-kafka in group `g` with its own thread, and the values that it read.
 
-    A commit queues behind JoinGroup on the same connection, which waits for the other members, so these must keep
-    polling.
+    A commit waits behind a JoinGroup request on the same connection. The response to JoinGroup requires that the other
+    members rejoin, so they must keep polling.
     """
 
     def __init__(self, servers: str, **options: object) -> None:

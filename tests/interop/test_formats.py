@@ -64,7 +64,8 @@ def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: 
         batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
         other = [b for b in batches if (b.magic, b.codec) != (magic, codec)]
         if lone:
-            # A batch has one record if its last offset follows that of the batch before; this is so in all formats.
+            # In all formats, a batch has a single record if its last offset directly follows the last offset of the
+            # previous batch.
             ends = [-1, *(b.last_offset for b in batches)]
             single = {b for b, before in zip(batches, ends, strict=False) if b.last_offset == before + 1}
             other = [b for b in other if not (b.magic == magic and b.codec == "none" and b in single)]
@@ -269,7 +270,7 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
         base = len(wanted)
         wanted.extend(dataclasses.replace(r, offset=base + r.offset) for r in expected(magic, sent))
 
-    # The formats ascend and then descend.
+    # The format version of the topic rises and then falls.
     for magic in (0, 1, 2, 1, 0):
         old_java.configure(topic, message_format_version=VERSIONS[magic])
         probe, until = Sent(None, b"probe", (), T0), time.monotonic() + 30

@@ -33,7 +33,7 @@ _numbers = itertools.count()
 
 
 class Member(Protocol):
-    """A running consumer of any client."""
+    """Interface of a running group member, for any of the three clients."""
 
     def look(self) -> tuple[set[TopicPartition], list[bytes]]:
         """Returns the assigned partitions, and the values read since the last call."""

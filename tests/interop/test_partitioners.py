@@ -126,5 +126,6 @@ def test_partitioner_ignore_keys(servers: str, topic: str, arrow: bool) -> None:
             for key, value in zip(KEYS[:1000], numbers(1000), strict=True):
                 producer.send(topic, value, key)
     result = placed(servers, topic, 1000)
-    # Hashed keys would be spread over all partitions; without keys, a whole batch goes to one partition.
+    # If the keys were hashed, the records would be spread over all partitions. Without keys, a whole batch goes to one
+    # partition.
     assert len(set(result.values())) < 10

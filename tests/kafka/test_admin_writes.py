@@ -46,7 +46,7 @@ class Java:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
-        # Skips log output, which appears on the same stream.
+        # Skips log lines, which Java writes to the same stream.
         for line in self.process.stdout:
             if line.startswith("["):
                 return list(json.loads(line))
@@ -112,7 +112,7 @@ def test_alter_configs_matches_java(java: Java, admin: Admin, topic: str) -> Non
         return admin.describe_configs([resource])[resource]["cleanup.policy"].value
 
     read = lambda: java("config", "TOPIC", topic, "cleanup.policy")  # noqa: E731
-    # Appending and subtracting start from the default of a value that is not set.
+    # If a config is not set, append and subtract change its default value.
     for change, expected in (
         (ConfigChange(append={"cleanup.policy": "compact"}), "delete,compact"),
         (ConfigChange(subtract={"cleanup.policy": "delete"}), "compact"),
@@ -384,5 +384,5 @@ def test_share_group_without_possible_state_topic_fails_soon() -> None:
         started = time.monotonic()
         with pytest.raises(InvalidReplicationFactorError, match="factor is 3, and the cluster has 1 of them"):
             admin.alter_share_offsets("s", {TopicPartition("t", 0): 0})
-        # Without the check, the call would wait for brokers until its timeout of a minute.
+        # Without the check for brokers, the calls would wait until their timeout of a minute.
         assert time.monotonic() - started < 20

@@ -202,7 +202,9 @@ def offsets(admin: Admin, group: str) -> dict[int, int | None]:
 
 
 def unexplained(log: str) -> dict[str, tuple[int, int]]:
-    """Returns members whose log has too few reasons for rebalances, with their numbers of joins and of reasons."""
+    """Returns the members that joined more often than their log explains, each with the number of joins and of logged
+    reasons.
+    """
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():

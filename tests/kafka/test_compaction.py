@@ -112,7 +112,7 @@ def test_topic_has_all_kinds_of_gaps(kafka: KafkaServer, compacted: Compacted) -
     assert {b.codec for b in data if 0 < b.records <= b.last_offset - b.offset} == {"none", "gzip", "lz4", "zstd"}
     assert any(b.records == 0 for b in data)
     assert any(after.offset > before.last_offset + 1 for before, after in itertools.pairwise(batches))
-    # Some transaction has only its marker left: all of its records were removed.
+    # At least one transaction has only its marker left, because all its records were removed.
     first = {b.producer_id: b for b in reversed(batches)}
     assert any(b.control for b in first.values())
 

@@ -201,7 +201,7 @@ def test_lines_are_copied_exactly_once(
             workers[kill % 2].restart()
         log.stop()
         until(log.lines)
-        # Leaves time for unexpected records.
+        # Waits a moment for records that should not exist.
         time.sleep(0.5)
     finally:
         log.stop()
@@ -252,7 +252,9 @@ def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., st
 
 
 def drained(tail: Any) -> Iterator[bytes]:
-    """Yields lines until 20 reads in a row find none. The file then counts as quiet for longer than the patience."""
+    """Yields lines until 20 consecutive reads find none. Together these reads take longer than the `PATIENCE` of the
+    shortened example.
+    """
     looks = 0
     while looks < 20:
         result = tail.read()

@@ -203,7 +203,7 @@ def test_consumers_switch_during_continuous_migration(old_kafka: ZooKeeperKafkaS
 
 @contextmanager
 def dual(server: ZooKeeperKafkaServer, group: str, *settings: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a continuous migration. Kills it on errors, which would otherwise show only after its ten minutes."""
+    """Runs a continuous migration. If the test fails, kills the command, which would otherwise run for ten minutes."""
     arguments = command(server, "migrate", group, *settings)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as both:
         try:

@@ -1,4 +1,4 @@
-"""Every row accepted by a producer is in the log, or has its own error."""
+"""Every row that a producer accepts is in the log, or its delivery has an error."""
 
 from __future__ import annotations
 

@@ -11,12 +11,14 @@ from samsarrow import Consumer, Producer, TopicPartition
 from support.kafka import KafkaServer
 
 COUNT = 200_000
-# A broker may need minutes to come back.
+# After a kill, a broker may take minutes to start.
 pytestmark = pytest.mark.timeout(400)
 
 
 def kill_and_restart(kafka: KafkaServer, after: float) -> threading.Thread:
-    """Kills without a shutdown, as a power failure does, in the background."""
+    """Kills the broker after `after` seconds, without a shutdown as in a power failure, and restarts it, all in a
+    thread.
+    """
 
     def run() -> None:
         time.sleep(after)

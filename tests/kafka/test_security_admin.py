@@ -116,7 +116,7 @@ def admin(kafka):
 
 @pytest.fixture(scope="module")
 def other(kafka):
-    """An admin client of librdkafka, which writes too."""
+    """An admin client of librdkafka, with which tests also make changes."""
     return theirs.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 

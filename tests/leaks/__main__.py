@@ -57,7 +57,9 @@ class Watch:
         self._pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
 
     def look(self) -> Round:
-        """Waits until everything is released: memory stays pooled for ten seconds, for readers on other threads."""
+        """Waits until all batches, readers and memory are released, and measures. Freed memory stays pooled for ten
+        seconds.
+        """
         until(lambda: running(self._spark) == 0, seconds=60)
         until(lambda: (now := about(self._spark))["made"] == now["freed"] and now["readers"] == 0, seconds=60)
         now = about(self._spark)

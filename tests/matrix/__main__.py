@@ -70,7 +70,7 @@ def _printed(rows: Iterable[Row]) -> int:
 
 
 def _end(*_: object) -> None:
-    """Ends as on Ctrl-C, so that brokers and sessions are stopped."""
+    """Handles SIGTERM like Ctrl-C, so that brokers and sessions are stopped."""
     raise KeyboardInterrupt
 
 

@@ -84,7 +84,7 @@ def _refusals(results: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def _generic(text: str) -> str:
-    """Replaces the parts that differ between runs."""
+    """Replaces addresses and generated names in an error text, because they differ between runs."""
     text = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text)
     return re.sub(r"\bm\d+-\d+(-\d+)?\b", "NAME", text).replace("|", "/")
 

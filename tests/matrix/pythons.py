@@ -18,7 +18,7 @@ _SANDBOX = "APT::Sandbox::User="
 
 
 class NotHereError(Exception):
-    """A component that is not available on this machine; the message names it."""
+    """A component is not available on this machine. The message names the component."""
 
 
 @dataclass(frozen=True)

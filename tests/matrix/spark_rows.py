@@ -52,7 +52,9 @@ def plain(value: Any) -> Any:
 
 
 def rows_of(found: Any) -> list[str]:
-    """Returns each row as text. The rows are sorted, except those that the shape collected in order."""
+    """Returns each row as text. Rows of a DataFrame are sorted. Rows that the shape has already collected keep their
+    order.
+    """
     if isinstance(found, DataFrame):
         return sorted(repr(plain(row)) for row in found.collect())
     return [repr(plain(row)) for row in found]

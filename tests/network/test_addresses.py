@@ -101,7 +101,9 @@ def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
 def test_unreachable_first_address_falls_back_to_next(
     broker: Broker, network: Network, resolver: Path, dead: Callable[[str, bool], None], first: str, how: str
 ) -> None:
-    """A silent connection costs its timeout; then the client tries the next address (KIP-302)."""
+    """If an address accepts connections but is silent, the client waits for a timeout and then tries the next one
+    (KIP-302).
+    """
     fill(broker)
     dead(first, how == "accepts and is silent")
     # The bootstrap server is the only name with several addresses; each broker in its metadata has one.
@@ -109,7 +111,7 @@ def test_unreachable_first_address_falls_back_to_next(
     environment = {**os.environ, "LD_PRELOAD": str(resolver), "SEVERAL_ADDRESSES": f"{first},127.0.0.1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    # The dead address costs 2 s; the limit has a margin.
+    # The wait for the dead address takes 2 s. The limit leaves time for a busy machine.
     assert float(done.stdout) < 15
     assert network.requests()["Metadata"] <= 10
 
@@ -285,8 +287,8 @@ def test_recovers_when_all_brokers_move_behind_black_holes(
 
 @PROTOCOLS
 def test_recovers_when_all_brokers_are_replaced(live: Callable[..., LiveClients], protocol: str) -> None:
-    """Two brokers with other ids and addresses replace the two known brokers, so the clients know no broker that is
-    left.
+    """Two brokers with other ids and addresses replace the two known brokers, so none of the brokers that clients know
+    remains.
     """
     with Broker(brokers=4, topics={"four": 4}, auto_create_topics=False) as broker:
         servers = broker.bootstrap_servers.split(",")

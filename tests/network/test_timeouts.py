@@ -220,7 +220,7 @@ def test_waiting_clients_back_off(broker: Broker, network: Network, protocol: st
         longer = max(1.0, (time.monotonic() - began) / 4.5)
         network.each(Proxy.heal)
         # The backoff grows from 50 ms to 1 s, with a jitter of 20 %: seven or eight attempts in four seconds, to two
-        # brokers, on a few connections each. 94 to 101 were counted.
+        # brokers, on a few connections each. In measurements, clients opened 94 to 101 connections.
         assert connected <= 150 * TRIES.get(fault, 1) * longer, connected
         assert max(requests.values(), default=0) <= 120 * longer, requests
         assert delivery.result(60).offset >= 0

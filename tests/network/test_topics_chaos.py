@@ -1,7 +1,7 @@
 """Some topics are deleted, recreated and resized beside a healthy topic, while brokers restart and links break.
 
-Runs with each group protocol for `SAMSARROW_CHAOS_SECONDS` (15; ten minutes in `make test-chaos`), with
-`SAMSARROW_CHAOS_SEED`.
+By default runs for 15 s with the protocol `consumer`. If `SAMSARROW_CHAOS_SECONDS` is set (ten minutes in `make
+test-chaos`), runs for this time with each group protocol. `SAMSARROW_CHAOS_SEED` is the seed of the faults.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Members:
-    """A group of processes, and their output files."""
+    """The members of a group, each in its own process with its own output file."""
 
     def __init__(self, options: dict[str, Any], topics: list[str], folder: Path) -> None:
         self._folder = folder
@@ -67,7 +67,7 @@ class Members:
         return (self._folder / "log").read_text()
 
     def alive(self) -> None:
-        """Checks that no member has ended, as by an exception out of `poll`."""
+        """Checks that no member has ended, for example because `poll` raised an exception."""
         assert [p.poll() for p in self._processes] == [None] * MEMBERS, self.log()[-4000:]
 
     def lines(self) -> Iterator[tuple[str, int, int, str, float]]:

@@ -262,9 +262,11 @@ def test_tickets_are_renewed_before_they_expire(
         before = kdc.gate.asked["initial"]
 
         def call(of: Admin) -> int:
-            """Returns the number of initial tickets requested in total."""
+            """Lists topics, waits until the ticket is due for renewal, and returns the number of initial tickets
+            requested so far.
+            """
             of.list_topics(timeout=30)
-            # The library counts whole seconds.
+            # The wait is longer than two seconds, because the Kerberos library counts whole seconds.
             time.sleep(2.5)
             return kdc.gate.asked["initial"] - before
 

@@ -40,7 +40,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def fails(stream: Stream, number: int) -> None:
-    """Runs until a micro-batch fails. The checkpoint then has its end offsets, but not its completion."""
+    """Runs the query until a micro-batch fails. The checkpoint then has its end offsets, but not its commit."""
     stream.fail_in = number
     with pytest.raises(StreamingQueryException, match="on purpose"):
         stream.drain()

@@ -1,4 +1,4 @@
-"""A DataFrame used again later, and in several scans of one query. All scans use the same table object of Spark."""
+"""Reuse of a DataFrame by later queries and by several scans of a query. All scans share one table object of Spark."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

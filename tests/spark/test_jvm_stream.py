@@ -124,7 +124,7 @@ def test_start_offsets_are_not_committed(stream: Make, broker: Broker) -> None:
 
 
 def test_repeated_very_first_batch_is_committed_on_completion(stream: Make, broker: Broker) -> None:
-    """The checkpoint has the start; in one case another run wrote it. Offsets are committed only on completion."""
+    """The first batch fails and is repeated from the start in the checkpoint. Only its completion commits offsets."""
     for topic, start in (("again-earliest", "earliest"), ("again-latest", "latest")):
         broker.create_topic(topic, 1)
         produce(broker, topic, {0: ["a0", "a1"]})

@@ -68,7 +68,7 @@ def plain(frame: Any) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["columns", "rows"])
 def either(request: pytest.FixtureRequest, built: None, spark: Any) -> Iterator[str]:
-    """Lets Spark read columns, or rows over the same vectors as Spark 4.2.0 does."""
+    """Lets Spark read columns, or read rows from the same vectors, as it does in version 4.2.0."""
     system = spark._jvm.java.lang.System
     system.setProperty("samsarrow.columnar", str(request.param == "columns").lower())
     yield request.param

@@ -366,7 +366,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
 
 
 def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
-    """The name of a field equals the path of a nested field."""
+    """One field is named `host.name`, which is also the path of a nested field."""
     text = {"type": "string"}
     host = {"type": "object", "properties": {"name": text, "os": text}}
     schema = json.dumps({"type": "object", "properties": {"host.name": text, "host": host, "a,b": {"type": "integer"}}})
@@ -731,7 +731,7 @@ def test_rows_before_a_bad_row_are_read(
 
 
 def test_row_based_reads(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
-    """Spark reads rows over the same vectors, as Spark 4.2.0 does."""
+    """Lets Spark read rows from the same vectors instead of columns, as it does in version 4.2.0."""
     number = registry.register(f"{topic}-value", ORDER)
     send(broker, topic, framed(number, ORDER, {"id": 1, "city": "Rome"}), None)
     system = spark._jvm.java.lang.System

@@ -176,7 +176,8 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
     form = Avro(client)
     got = decode_values(values, form, topic="orders", headers=headers, key=key)
     assert got.to_pylist() == [{"id": 1}, {"id": 2}, {"id": 3}]
-    # Decodes without a registry; then with `key` for the other part of the record, for which there is no header.
+    # Decodes without a registry. Decoding fails if `key` is inverted, because the record has no header for its other
+    # part.
     alone = Avro(FIRST, writers={UUID(bytes=guid): FIRST, 1: FIRST})
     assert decode_values(values, alone, headers=headers, key=key).equals(got)
     with pytest.raises(BadValueError, match="neither a header nor byte 0"):
@@ -194,8 +195,8 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
 def test_headers_of_other_registries(
     registry: Registry, client: SchemaRegistry, header: dict[str, bytes], why: str
 ) -> None:
-    """Values with such headers are not searched for framing: otherwise their first bytes would be read as ids, most of
-    which do not exist.
+    """If a record has such a header, its value is not searched for framing. Otherwise, the first bytes of values would
+    be read as ids, most of which do not exist.
     """
     first = registry.register("orders-value", FIRST)
     values = pa.array([b"\0" + number.to_bytes(4) + b"\x02" for number in (first, *range(900, 999))])
@@ -205,7 +206,8 @@ def test_headers_of_other_registries(
             decode_values(values, Avro(client, schema=FIRST, framing=framing), headers=column([header] * len(values)))
         assert 'framing "none"' in str(raised.value)
     assert registry.requests() == before
-    # Despite such a header, an explicit framing applies, and so does a header with a schema id of the registry.
+    # In spite of such a header, values are decoded if a header has an id of this registry, or if a framing is set
+    # explicitly.
     named = column([{**header, "__value_schema_id": b"\0" + first.to_bytes(4)}])
     assert decode_values(pa.array([b"\x04"]), Avro(client), topic="orders", headers=named).to_pylist() == [{"id": 2}]
     got = decode_values(values[:1], Avro(client, schema=FIRST, framing="confluent"), headers=column([header]))

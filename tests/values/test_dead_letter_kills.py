@@ -25,8 +25,8 @@ KILLS = int(os.environ.get("SAMSARROW_KILLS", "5"))
 SEED = int(os.environ.get("SAMSARROW_KILLS_SEED", "10"))
 pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
 PARTITIONS = 3
-# Records sent during each run of the application, and the length of a sequence of bad records in them, which exceeds a
-# batch.
+# Number of records sent during each run of the application; and number of consecutive bad records among them, which is
+# larger than a batch.
 RECORDS, RUN = 600, 130
 
 PROGRAM = """

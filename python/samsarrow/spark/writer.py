@@ -15,9 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """A batch write: exactly once if it belongs to a streaming query, otherwise at least once, because tasks may
-    repeat.
-    """
+    """A batch write: exactly once within a streaming query, otherwise at least once, because tasks may repeat."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
