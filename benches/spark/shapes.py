@@ -128,6 +128,7 @@ SHAPES = {
     "by key": Shape(_by_key, 0, 3, ("keyed",)),
     "noop of 1 KB": Shape(lambda read, records: noop(read()), 0, 4, ("large",)),
     "1 % of offsets": Shape(_filtered, 0, 20),
-    # No minimum above 1: the connector's tasks stop at ten rows, too, so planning takes most of the time.
+    # The minimum is only 1, because the connector's tasks also stop at ten rows, so that planning takes most of the
+    # time.
     "limit 10": Shape(_limited, 0, 1),
 }

@@ -67,7 +67,8 @@ def append(
     for pause in (0.1, 0.4, 1.6, None):
         if next_to_read(table, topic) != begin:
             raise RuntimeError(f"another program writes {topic} to {'.'.join(table.name())}: it is further")
-        # Applies to this commit only: pyiceberg's own retries would append the rows after those of another sink.
+        # Disables pyiceberg's retries, for this commit only, because a retry would append the rows after those of
+        # another sink.
         table.metadata.properties["commit.retry.num-retries"] = "0"
         try:
             with table.transaction() as transaction:
@@ -75,7 +76,7 @@ def append(
                 transaction.set_properties(offsets)
             return
         except CommitFailedException:
-            # Other writers and compactions cause conflicts, too.
+            # Conflicts are also caused by other writers and by compactions.
             if pause is None:
                 raise
             time.sleep(pause)

@@ -365,7 +365,7 @@ class ConsumerBase(Runner):
     def pause(self, *partitions: TopicPartition) -> None:
         """Stops returning rows of these partitions, or of all assigned partitions, until `resume`.
 
-        Positions stay. Prefetched rows are kept, up to half of `queued.max.bytes`.
+        The positions do not change. Prefetched rows are kept, up to half of `queued.max.bytes`.
 
         Raises:
             IllegalStateError: no partitions are passed, and the group has not assigned any yet.

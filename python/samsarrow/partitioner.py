@@ -59,7 +59,7 @@ def choose_partition(partitioner: Partitioner, topic: str, key: Any, value: Any,
 
 
 class Partitioned:
-    """Arrow data with an additional column: the partition that the partitioner chooses for each row.
+    """Arrow data with an additional column, which contains the partition that the partitioner chooses for each row.
 
     With a `value_format`, values are encoded here, because the partitioner is called with encoded values. Batches are
     read one after another while they are sent.

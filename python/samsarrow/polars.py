@@ -204,6 +204,7 @@ class _Topic:
 
     def _frame(self, batch: Any, columns: list[str]) -> pl.DataFrame:
         """Returns a batch as a frame with the requested columns."""
-        # Without columns, as for `pl.len()`, the column `offset` keeps the number of rows.
+        # If no columns are requested, for example by `pl.len()`, the column `offset` is read to keep the number of
+        # rows.
         names = dict.fromkeys([*columns, "offset"])
         return pl.DataFrame(pl.from_arrow(batch.select(list(names)))).select(columns)

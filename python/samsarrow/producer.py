@@ -38,8 +38,8 @@ class Producer(Blocking, ProducerBase):
             also be a function `partitioner(topic, key, value, partitions)`. It is called with bytes or None as key and
             value, for every record without a partition, in the sending thread, and returns a number below `partitions`;
             the send call raises its exceptions. For Arrow data it is called for each row, which is slow: use a column
-            of partitions, named by `send_batch(partition=...)`. `sasl_oauthbearer_token_provider` may be a function,
-            too (`TokenProvider`).
+            of partitions, named by `send_batch(partition=...)`. `sasl_oauthbearer_token_provider` may also be a
+            function (`TokenProvider`).
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has an invalid value.

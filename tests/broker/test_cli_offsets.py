@@ -273,7 +273,7 @@ def test_broker_errors_are_exit_code_1_or_3(run, admin, broker, filled, tmp_path
     file.write_text("/consumers/g/offsets/nowhere/0:1\n/consumers/g/offsets/t/0:0\n")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("import", file, code=3)
     assert at(admin)[T0] == 0
-    # If the import of a group fails, the groups after it are imported nevertheless.
+    # If the import of a group fails, the groups after this group are still imported.
     file.write_text("/consumers/a/offsets/nowhere/0:1\n/consumers/b/offsets/t/0:0\n")
     output = run("import", file, code=3)
     assert "group a: OffsetCommit of nowhere-0" in output

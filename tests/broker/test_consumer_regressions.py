@@ -413,7 +413,7 @@ def test_seek_in_the_listener_overrides_the_committed_offset(
 
 
 def test_positions_within_batches(servers: str, new_member: Callable[..., Consumer]) -> None:
-    # All records are in one batch. For every offset in the batch, the broker returns the whole batch.
+    # All records are in one batch. If any offset in the batch is fetched, the broker returns the whole batch.
     with Producer(bootstrap_servers=servers, linger_ms=500) as producer:
         for i in range(50):
             producer.send("t", b"%d" % i)
@@ -480,7 +480,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
     subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # Waits for the member, too, which learns of its removal a moment after the coordinator has removed it.
+        # Also waits for the member, which learns of its removal a moment after the coordinator has removed it.
         until(lambda: not members(admin) and consumer.group_metadata().generation < 0)
         before = time.monotonic()
         if then == "commit":

@@ -153,7 +153,7 @@ def test_on_event_thread_and_exceptions(servers, monkeypatch):
     for client in (Admin, Consumer, Producer):
         with pytest.raises(ConfigurationError, match=r"option on_event must be a function such as .*, not str"):
             client(bootstrap_servers=servers, on_event="text")
-        # None selects the default, as for all other options.
+        # As with all other options, None selects the default.
         client(bootstrap_servers=servers, on_event=None).close()
 
 

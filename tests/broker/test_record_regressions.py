@@ -152,8 +152,8 @@ def test_acks_0_has_no_offset(broker: Broker, servers: str) -> None:
             metadata = producer.send("t", b"%d" % number).result(10)
             assert metadata.offset == -1
             if number % 50 == 0:
-                # Produce requests with acks=0 have no response. Responses to other requests on the same connection are
-                # matched correctly nevertheless.
+                # Produce requests with acks=0 have no response. In spite of this, responses to other requests on the
+                # same connection are matched correctly.
                 assert len(producer.partitions_for("four")) == 4
         [receipt] = producer.send_batch("t", pa.table({"value": ["last"]})).result(10)
         assert receipt.base_offset == -1

@@ -64,7 +64,7 @@ def test_clients_with_old_formats(broker: Broker, magic: int, codec: str) -> Non
             (confluent, librdkafka),
             (kafka_python, {"api_version": api_version}),
             (samsarrow_arrow, {"api_version_fetch": magic + 1}),
-            # Newer versions of Fetch return the stored format, too.
+            # Newer versions of Fetch also return the stored format.
             (confluent, {}),
             (samsarrow_rows, {}),
             (samsarrow_arrow, {"layout": "view"}),

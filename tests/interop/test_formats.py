@@ -299,7 +299,7 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
 
 
 def start_anywhere(server: ZooKeeperKafkaServer, topic: str, offsets: list[int]) -> None:
-    """Starts at every offset, also within wrappers."""
+    """Starts at every offset, including offsets within wrappers."""
     tp = TopicPartition(topic, 0)
     options = {"max_poll_records": 1, "fetch_max_wait_ms": 10}
     with Consumer(bootstrap_servers=server.bootstrap_servers, **options) as consumer:

@@ -180,7 +180,7 @@ class Group:
             time.sleep(0.02)
 
     def settle(self) -> None:
-        """Waits until each partition has one owner, and each member some partitions."""
+        """Waits until each partition has one owner and each member has at least one partition."""
 
         def shared(owned: dict[str, set[TopicPartition]]) -> bool:
             counts = Counter(tp for tps in owned.values() for tp in tps)

@@ -299,7 +299,7 @@ def test_json_matches_kafka_tool(segments: Segments, deep: Dump) -> None:
 
 
 def test_quorum_log_and_snapshots(kafka: KafkaServer, tmp_path: Path) -> None:
-    """The quorum log and snapshots have control records with contents of their own, and binary payloads."""
+    """The quorum log and snapshots have binary payloads, and control records of types that only they contain."""
     copied = copies(kafka, "__cluster_metadata", tmp_path)
     shutil.copy(kafka.data_dir / "bootstrap.checkpoint", tmp_path)
     files = [*logs(copied), tmp_path / "bootstrap.checkpoint"]

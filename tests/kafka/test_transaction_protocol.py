@@ -261,7 +261,7 @@ class Script:
 
     def mark(self, p: Producer, committed: bool, version: int, transaction_version: int = 0) -> None:
         more = {"transaction_version": transaction_version} if version >= 2 else {}
-        # Uses the epoch of the current coordinator: an older one is rejected.
+        # Uses the epoch of the current coordinator, because an older epoch is rejected.
         answer = self._raw.call("DescribeProducers", 0, topics=[{"name": self._topic, "partition_indexes": [0]}])
         known = answer["topics"][0]["partitions"][0]["active_producers"]
         coordinator_epoch = max([0, *(producer["coordinator_epoch"] for producer in known)])

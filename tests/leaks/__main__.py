@@ -32,8 +32,8 @@ from support.waiting import until  # noqa: E402
 TOPIC = "leaks"
 RECORDS = 2_000_000
 ROUNDS = 12
-# Permitted growth in KiB from the middle third of the rounds to the last one; allocators and compiled code settle
-# before.
+# Permitted growth in KiB from the middle third of the rounds to the last third. Allocators and compiled code need the
+# first third to settle.
 GROWTH = 32 * 1024
 JAVA = ("-Xms1g", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Dsamsarrow.prefetch.bytes=67108864")
 # Runs of each kind before measurements begin, because Java compiles code for a long time.

@@ -175,7 +175,8 @@ def transactions(p: Probe) -> None:
         equal(values(p.read(tp, 2, isolation_level="read_committed")), [b"committed", b"too"])
         equal(values(p.read(tp, 4)), [b"committed", b"aborted", b"too", b"open"])
         with p.consumer(isolation_level="read_committed") as committed, p.consumer() as other:
-            # Offset 6 is the record of the open transaction, which is not stable; the three markers have offsets, too.
+            # Offset 6 is the record of the open transaction, which is not stable. The three transaction markers also
+            # have offsets.
             equal((committed.end_offsets([tp])[tp], other.end_offsets([tp])[tp]), (6, 7))
         producer.commit_transaction()
     equal(values(p.read(tp, 3, isolation_level="read_committed")), [b"committed", b"too", b"open"])

@@ -22,7 +22,7 @@ _ROWS = {
 
 
 def report(what: str, outcomes: Sequence[Outcome], seconds: float) -> None:
-    """Prints the summary of one Kafka, and the text of every outcome other than success."""
+    """Prints the summary of one Kafka version, and the text of every outcome that is not a success."""
     counts = ", ".join(f"{sum(o.kind == kind for o in outcomes)} {kind}" for kind in (WORKS, REFUSED, DEFECT))
     print(f"{what}: {counts} ({seconds:.0f} s)")
     for outcome in outcomes:

@@ -284,8 +284,8 @@ def commit_epoch(p: Probe) -> None:
     with p.consumer(group_id=p.name(), enable_auto_commit=False, include_leader_epoch=True) as consumer:
         consumer.assign([tp])
         batch = consumer.poll(PATIENCE)
-        # Records have a leader epoch since Kafka 0.11. Groups store it since 2.1; older versions drop it, also for
-        # Java's client.
+        # Records have a leader epoch since Kafka 0.11. Groups store the epoch since 2.1. Older versions drop it, even
+        # if it comes from Java's client.
         equal(set(batch["leader_epoch"].to_pylist()), {0 if p.at_least("0.11") else -1})
         consumer.commit({tp: OffsetAndMetadata(3, "", 0)})
         equal(consumer.committed([tp]), {tp: OffsetAndMetadata(3, "", 0 if p.at_least("2.1") else None)})

@@ -114,7 +114,7 @@ def test_all_operations_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Pat
         assert seen == values.to_pylist()
         consumer.commit()
         committed = consumer.committed([TopicPartition("all", 0)])[TopicPartition("all", 0)]
-        # The transaction marker has an offset, too.
+        # The transaction marker also has an offset.
         assert committed is not None
         assert committed.offset in (RECORDS, RECORDS + 1)
     # Each of the three clients requests one ticket, regardless of the number of its connections.
@@ -164,7 +164,8 @@ def test_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, alic
     assert kdc.gate.asked - before == {"service": 1}
     assert "the ticket cache has no ticket of bob: run kinit" in refusal(kafka, sasl_kerberos_principal="bob")
     with Admin(**options(kafka, connections_max_idle_ms=50)) as admin:
-        # A KDC rejects a request processed after the end of the lifetime: one second is too short under load.
+        # A KDC rejects a request that it processes after the end of the lifetime. Under load, a lifetime of one second
+        # is too short.
         kinit("alice", alice, tmp_path / "cache", life_s=5)
         time.sleep(6)
         with pytest.raises(AuthenticationError, match="the ticket cache's ticket has expired: run kinit"):

@@ -698,7 +698,7 @@ def test_typed_value_bytes_are_counted(orders: Callable[..., Any], registry: Reg
 
 
 def test_unused_fields_are_skipped(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
-    """Unused fields are skipped in the JVM, for which Spark prunes nested fields, also those in lists and maps."""
+    """Unused fields are skipped in the JVM, because Spark prunes nested fields for it, even in lists and maps."""
     number = registry.register(f"{topic}-value", WIDE)
     wide = {"flag": True, "nothing": None, "ratio": 0.5, "bytes": b"", "kind": "a", "hash": b"ab", "price": Decimal(1)}
     times = {"day": date(2026, 1, 1), "made": datetime(2026, 1, 1, tzinfo=UTC), "seen": datetime(2026, 1, 1)}

@@ -92,7 +92,7 @@ def zigzag(number: int) -> bytes:
 
 
 def value(number: int, chance: random.Random, *, good: bool) -> bytes:
-    """Returns the value of a record; bad values are damaged in one of several ways."""
+    """Returns the value of the record with this number. Bad values are damaged in one of several ways."""
     whole = b"\0\0\0\0\1" + zigzag(number)
     spoiled = [b"", b"\0\0\0\0\2" + whole[5:], whole + b"\0", whole[:5], b"{}", b"\0\0\0\0\1" + b"\xff" * 11]
     return whole if good else chance.choice(spoiled)

@@ -127,7 +127,7 @@ def test_rejects_invalid_options(broker: Broker, registry: SchemaRegistry) -> No
     rows = pa.table({"value": ROWS, "headers": [1, 2, 3]})
     with pytest.raises(TypeError, match="headers must be list<struct<key: string, value: binary>>"):
         sent(broker, rows, value_format=FORMATS["avro"](registry))
-    # If the header is missing, the value is not decoded as one with a prefix.
+    # If the header is missing, the value is not decoded as if it had a prefix.
     sent(broker, pa.table({"value": pa.array([b"\0\0\0\0\1\x0e\0"])}))
     with pytest.raises(BadValueError, match="the record has no header with it"):
         read(broker, value_format=FORMATS["avro"](registry))

@@ -55,7 +55,7 @@ def table(count: int, kind: str = "100B", chunk: int = 100_000) -> pa.Table:
 
 
 def placed(table: pa.Table) -> pa.Table:
-    """Adds a column of repeating keys, and one of random partitions."""
+    """Adds a column of repeating keys and a column of random partitions."""
     rng = np.random.default_rng(11)
     names = pa.array(rng.integers(0, KEYS, table.num_rows)).cast(pa.string())
     keys = pc.binary_join_element_wise("customer-", names, "").cast(pa.binary())

@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterable, Iterator
 
 RATE = 1000
-# A value: the record's number, the time before its `send`, and padding to 100 bytes.
+# Layout of a value: the record's number, the time before its `send`, and padding to 100 bytes.
 VALUE = struct.Struct(">qq84x")
 
 
 def paced(count: int) -> Iterator[tuple[int, float]]:
-    """Yields the number of each record, and the seconds to wait before it is sent."""
+    """Yields, for each record, its number and the seconds to wait before it is sent."""
     first = time.monotonic()
     for number in range(count):
         yield number, max(0.0, first + number / RATE - time.monotonic())

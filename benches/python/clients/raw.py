@@ -1,4 +1,4 @@
-"""No client: a loop that measures the broker's limit for a prepared Produce request and for Fetch."""
+"""A loop without a client, which measures the broker's limits with a prepared Produce request and with Fetch."""
 
 import socket
 import ssl

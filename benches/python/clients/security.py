@@ -1,5 +1,5 @@
-"""Security options of the benches' clients. An environment variable has them with Java's names; it is unset for
-plaintext.
+"""Security options of the benches' clients. An environment variable contains the options with Java's names. For
+plaintext it is not set.
 """
 
 import json

@@ -46,9 +46,9 @@ Resources = tuple[tuple[ResourceType, str], ...]
 
 @click.group()
 def acls() -> None:
-    """Look at and change ACLs (KIP-140).
+    """Show and change ACLs (KIP-140).
 
-    Changes need ALTER on the cluster, lists DESCRIBE.
+    Changing ACLs needs the permission ALTER on the cluster, listing them needs DESCRIBE.
     """
 
 
@@ -201,7 +201,7 @@ prefixed_option = click.option("--prefixed", is_flag=True, help="The names are p
 def list_acls(
     connection: Connection, chosen: AclSelection, permission: AclPermission, pattern: str, form: str | None
 ) -> None:
-    """List ACLs: all, or those of some resources, principals, hosts and operations."""
+    """List all ACLs, or those of some resources, principals, hosts and operations."""
     if pattern == "match" and not chosen.resources:
         raise click.UsageError("--pattern match needs the name of a resource, such as --topic NAME")
     found = _matching(connection, chosen.filters(PatternType[pattern.upper()], permission))
@@ -227,7 +227,7 @@ def add(
 ) -> None:
     """Add ACLs for each combination of principal, operation, resource and host, by default all hosts.
 
-    Existing ACLs stay.
+    Existing ACLs are left unchanged.
 
     \b
       samsarrow acls add -b HOST:PORT --principal User:alice --topic orders --operation read --operation describe
@@ -300,9 +300,10 @@ def remove(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Remove ACLs of some resources, principals, hosts and operations; unspecified parts match anything.
+    """Remove ACLs of some resources, principals, hosts and operations. Options that are not set match anything.
 
-    Resource names match literally: --topic * removes the ACLs of *, and with --prefixed those of a prefix.
+    Resource names are compared literally. For example, --topic * removes the ACLs of the name *. With --prefixed, the
+    ACLs of a prefix are removed.
     """
     named = bool(
         chosen.resources

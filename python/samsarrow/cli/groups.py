@@ -80,7 +80,7 @@ def chosen(
 @states_option
 @output_option
 def list_groups(connection: Connection, patterns: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
-    """List groups: their state, type and protocol."""
+    """List groups with their state, type and protocol."""
     requested = {state.lower() for state in states}
     rows = [
         (group.group, group.state, group.type, group.protocol_type)
@@ -157,7 +157,7 @@ def lags(
 @states_option
 @output_option
 def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
-    """Describe groups: each partition with offset, end, lag and member; members without partitions, too."""
+    """Describe groups: offset, end, lag and member of each partition, and also members without partitions."""
     selected = chosen(connection, names, states)
     described = connection.admin.describe_groups(selected) if selected else {}
     known: dict[str, GroupDescription] = {}
@@ -220,7 +220,7 @@ def report_group_errors(connection: Connection, errors: dict[str, KafkaError], t
 @click.option("--partitions", "each", is_flag=True, help="Each partition, instead of sums.")
 @output_option
 def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], each: bool, form: str | None) -> None:
-    """Show the lag of all groups or some: the offsets between their committed offsets and the ends."""
+    """Show the lag of all or some groups: the number of offsets between their committed offsets and the ends."""
     selected = chosen(connection, names, states)
     rows, errors = lags(connection, selected)
     if each:
@@ -265,7 +265,7 @@ def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> l
 def watch(
     connection: Connection, names: tuple[str, ...], interval: float, count: int | None, form: str | None
 ) -> None:  # fmt: skip
-    """Watch the lag of groups until Ctrl-C: a table that is redrawn, or one line of JSON per group and check."""
+    """Watch the lag of groups until Ctrl-C. Redraws a table, or prints one line of JSON per group and check."""
     as_table = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
     before: dict[str, tuple[float, int]] = {}
     checks = 0
@@ -349,7 +349,7 @@ def kick(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Remove members from a group: a consumer that hangs, a static member that does not come back (KIP-345).
+    """Remove members from a group, such as a hanging consumer or a static member that does not return (KIP-345).
 
     Members that still run rejoin. `groups describe` shows the ids. -o sets the format of --dry-run.
     """

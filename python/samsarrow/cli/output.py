@@ -178,7 +178,7 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], kind: str) -
             click.echo(f"{kind} {name}: {text}", err=True)
             failed += 1
             done += bool(isinstance(error, PartialFailureError) and error.succeeded)
-            # If the cluster does not respond, all further items would time out, too.
+            # If the cluster does not respond, all further items would also time out.
             if isinstance(error, KafkaTimeoutError) and names[number + 1 :]:
                 click.echo(f"not tried: {kind} {listed(names[number + 1 :])}", err=True)
                 failed = len(names) - number

@@ -31,8 +31,8 @@ Parts = dict[str, tuple[str | None, ...]]
 def quotas() -> None:
     """Show, set and delete quotas (KIP-546, Kafka 2.6).
 
-    A quota is for a user, a client id, both together, or an address. --default-user and similar options mean all
-    without a quota of their own.
+    A quota is for a user, a client id, both together, or an address. --default-user and similar options select all
+    entities without a quota of their own.
     """
 
 
@@ -96,7 +96,7 @@ def _cell(entity: QuotaEntity, kind: str) -> str | None:
 @click.option("--strict", is_flag=True, help="Only entities without other parts: users without a client id.")
 @output_option
 def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | None) -> None:
-    """List quotas: all, or those of some users, clients and addresses. (default) means all without their own quota."""
+    """List all quotas, or those of some users, clients and addresses. (default): all without a quota of their own."""
     if strict and not parts:
         raise click.UsageError("--strict needs --user, --client-id or --ip")
     found: dict[QuotaEntity, dict[str, float]] = {}
@@ -139,7 +139,7 @@ def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[s
 @quota_options
 @dry_run_option
 def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, dry_run: bool) -> None:
-    """Set quotas; others of the same user or client stay. All are sent in one request.
+    """Set quotas, all in one request. Other quotas of the same user or client stay unchanged.
 
     producer_byte_rate and consumer_byte_rate are bytes per second of each broker, request_percentage is of a broker's
     threads, controller_mutation_rate partitions a second, connection_creation_rate connections a second of an address.
@@ -159,7 +159,7 @@ def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, d
 @yes_option
 @dry_run_option
 def delete(connection: Connection, names: tuple[str, ...], parts: Parts, yes: bool, dry_run: bool) -> None:
-    """Delete quotas of users, clients and addresses, all of them or some."""
+    """Delete all or some quotas of users, clients and addresses."""
     changes: dict[QuotaEntity, dict[str, float | None]] = {}
     for entity in entities_of(parts):
         quotas = connection.admin.describe_quotas(entity.parts, strict=True).get(entity, {})

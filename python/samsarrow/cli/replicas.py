@@ -84,7 +84,7 @@ def elect(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Elect the preferred replicas as leaders, those that are listed first: of all topics, or of some (KIP-183).
+    """Elect the preferred replicas, which are listed first, as leaders, for all topics or for some (KIP-183).
 
     With --unclean partitions without a leader get one, even if it lacks records (KIP-460). Prints the elected leaders.
     """
@@ -281,9 +281,9 @@ def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, fo
 def log_dirs(
     connection: Connection, names: tuple[str, ...], brokers: tuple[int, ...], each: bool, form: str | None
 ) -> None:
-    """Show the disks of brokers: used and free bytes (KIP-113).
+    """Show the disks of brokers with their used and free bytes (KIP-113).
 
-    With TOPICs, or --replicas, each replica: its size, its lag, and whether it is an incomplete copy.
+    With TOPICs or --replicas, shows each replica with its size and lag, and whether it is an incomplete copy.
     """
     topics = chosen(connection, names) if names else None
     found = connection.admin.log_dirs(list(dict.fromkeys(brokers)) or None)

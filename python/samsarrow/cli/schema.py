@@ -91,7 +91,7 @@ reference_option = click.option(
 @asks_registry
 @output_option
 def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str | None) -> None:
-    """List subjects with their versions, and type and id of the latest. All, or those of some names and patterns."""
+    """List all subjects, or those that match patterns, with their versions, and the type and id of the latest."""
     from concurrent.futures import ThreadPoolExecutor
 
     registry = connection.registry
@@ -134,7 +134,7 @@ def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str |
 def show_schema(
     connection: Connection, subject: str | None, version: int | str, number: int | None, guid: UUID | None, form: str
 ) -> None:
-    """Show a schema: of a subject, an id or a GUID.
+    """Show the schema of a subject, an id or a GUID.
 
     On a terminal JSON is indented; elsewhere the registry's text is unchanged.
     """
@@ -186,7 +186,7 @@ def _readable(text: str) -> str:
 def check(
     connection: Connection, subject: str, path: Path, kind: str | None, references: tuple[SchemaReference, ...]
 ) -> None:
-    """Check whether a schema is compatible with a subject, without registering it. Exit code 1: it is not."""
+    """Check whether a schema is compatible with a subject, without registering it. If not, the exit code is 1."""
     text, schema_type = _text(path, kind)
     registry = connection.registry
     registry.check(subject, text, schema_type=schema_type, references=references)

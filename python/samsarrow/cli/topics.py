@@ -36,7 +36,7 @@ from samsarrow.types import NewTopic, TopicListing, TopicPartition
 def topics() -> None:
     """Show, create, change, trim and delete topics.
 
-    Names may be patterns: 'orders-*'. Quote them, or the shell expands them.
+    Names may be patterns: 'orders-*'. Quote patterns, because otherwise the shell expands them.
     """
 
 
@@ -66,7 +66,7 @@ def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicLis
 @click.option("--internal", is_flag=True, help="Include Kafka's internal topics.")
 @output_option
 def list_topics(connection: Connection, patterns: tuple[str, ...], internal: bool, form: str | None) -> None:
-    """List topics with their partitions; all, or those of some patterns."""
+    """List all topics, or those that match patterns, with their numbers of partitions."""
     listed = connection.admin.list_topics().values()
     rows = [
         (t.name, t.partitions, t.internal, t.topic_id)
@@ -85,10 +85,10 @@ def list_topics(connection: Connection, patterns: tuple[str, ...], internal: boo
 def describe(
     connection: Connection, names: tuple[str, ...], settings_only: bool, under_replicated: bool, form: str | None
 ) -> None:
-    """Describe the partitions of topics: leader, replicas, those in sync, first offset, end, offsets between them.
+    """Describe partitions: leader, replicas, in-sync replicas, first and end offset, number of offsets between them.
 
-    Not every offset between them has a record: compaction removes records, transactions leave markers. A partition
-    without a leader has no offsets.
+    Not every offset between them has a record, because compaction removes records, and transactions write markers. A
+    partition without a leader has no offsets.
     """
     if settings_only and under_replicated:
         raise click.UsageError("--settings and --under-replicated contradict each other: settings are of whole topics")
@@ -147,9 +147,9 @@ def _describe_settings(connection: Connection, names: list[str], form: str | Non
 @click.option("--at", "when", metavar="TIME", help="The first offset at or after a time: 2026-11-01T10:00, -1h.")
 @output_option
 def offsets(connection: Connection, names: tuple[str, ...], when: str | None, form: str | None) -> None:
-    """List the offsets of partitions: their ends, or with --at those of a time.
+    """List the end offsets of partitions, or with --at their offsets at a time.
 
-    A partition without a record at or after the time has its end.
+    If a partition has no record at or after the time, its end offset is listed.
     """
     time = _instant(when, "--at")
     tps = _partitions(chosen(connection, names))
@@ -225,7 +225,7 @@ def create(
     if_not_exists: bool,
     dry_run: bool,
 ) -> None:
-    """Create topics. With --dry-run the controller checks all, and creates nothing."""
+    """Create topics. With --dry-run the controller only checks whether the topics could be created."""
     if assignment and (partitions or replication_factor):
         raise click.UsageError("--assignment says how many partitions and replicas there are: leave -p and -r out")
     new_topics = {
@@ -271,7 +271,7 @@ def alter(
     unset: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Add partitions to topics, and change their settings. With --dry-run brokers check all, and change nothing.
+    """Add partitions to topics, and change their settings. With --dry-run brokers only check the changes.
 
     With more partitions, keys map to other partitions.
     """
@@ -321,10 +321,10 @@ def trim(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Delete the oldest records of topics (KIP-107), up to an offset, a time, or all.
+    """Delete the oldest records of topics up to an offset or a time, or all records (KIP-107).
 
-    A time means the first record at or after it: older records behind that one stay, and so do records that arrive
-    while the command runs. Topics that are only compacted cannot be trimmed.
+    A time stands for the first record at or after this time. Older records that follow this record are kept, and so are
+    records that arrive while the command runs. Topics that are only compacted cannot be trimmed.
     """
     if (before is not None) + (when is not None) + everything != 1:
         raise click.UsageError("pass one of --before OFFSET, --before-time TIME and --all")

@@ -57,7 +57,7 @@ def list_transactions(
     pattern: str | None,
     form: str | None,
 ) -> None:
-    """List transactional ids: producer and state."""
+    """List transactional ids with their producers and states."""
     found = connection.admin.list_transactions(
         states=states, producer_ids=producers, longer_than=longer, pattern=pattern
     )

@@ -36,10 +36,10 @@ FOR_NEW_USERS = ScramMechanism.SCRAM_SHA_512
 
 @click.group()
 def users() -> None:
-    """Show and change users that log in by SCRAM (KIP-554).
+    """Show and change users that log in with SCRAM (KIP-554).
 
-    Passwords are salted and hashed here: the cluster never sees them. Changes need ALTER on the cluster, lists
-    DESCRIBE.
+    Passwords are salted and hashed locally, so the cluster never gets them. Changing users needs the permission ALTER
+    on the cluster, listing them needs DESCRIBE.
     """
 
 
@@ -77,7 +77,7 @@ def credentials_of(connection: Connection, names: Sequence[str]) -> tuple[Creden
 @connected
 @output_option
 def list_users(connection: Connection, names: tuple[str, ...], form: str | None) -> None:
-    """List users with their mechanisms, all or some."""
+    """List all or some users with their mechanisms."""
     found, errors = credentials_of(connection, names)
     for user in (user for user, credentials in found.items() if not credentials):
         click.echo(f"user {user} has no password here", err=True)
@@ -157,9 +157,9 @@ def set_password(
 def delete(
     connection: Connection, names: tuple[str, ...], mechanisms: tuple[ScramMechanism, ...], yes: bool, dry_run: bool
 ) -> None:
-    """Delete users' passwords, of all mechanisms or some. ACLs of the users stay.
+    """Delete users' passwords for all or some mechanisms. ACLs of the users are kept.
 
-    Users without a password are not an error. Open connections stay open.
+    Users without a password cause no error. Open connections stay open.
     """
     changes = []
     found, errors = credentials_of(connection, names)

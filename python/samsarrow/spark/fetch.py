@@ -185,7 +185,7 @@ class _RangeReader:
         return True
 
     def _log(self, consumer: Consumer) -> tuple[int, int]:
-        """Returns the log start offset and the high watermark, also with `read_committed`."""
+        """Returns the log start offset and the high watermark, even with `read_committed`."""
         if self._options.kafka.get("isolation.level", "").lower() == "read_committed":
             # Imported here because few tasks need an admin client.
             from samsarrow.admin_types import OffsetSpec

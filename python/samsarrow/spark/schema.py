@@ -58,7 +58,7 @@ def spark_schema(
 def arrow_schema(
     columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
 ) -> pa.Schema:
-    """Returns the Arrow schema of batches that Spark accepts: no views, no dictionaries, and only microseconds."""
+    """Returns the Arrow schema for Spark, which accepts no views or dictionaries, and only times in microseconds."""
     known = {name: arrow for name, (_, arrow) in _TYPES.items()} | dict.fromkeys(text, pa.string())
     known |= {name: arrow_type(kind) for name, kind in (types or {}).items()}
     return pa.schema([pa.field(name, known[name]) for name in columns])
@@ -134,7 +134,7 @@ class ToSpark:
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):
-            # Imported here because planning does not need the module, and its import takes as long as all others
+            # Imported here because planning does not need the module, and its import takes as long as all other imports
             # together.
             import pyarrow.compute as pc
 

@@ -204,7 +204,7 @@ def converted(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         children = converted(column.values, target.value_type, path)
     else:
         return _cast(column, target, path)
-    # The converted items keep the offsets of the lists, also if the column is a slice.
+    # The converted items keep the offsets of the lists, even if the column is a slice.
     buffers = column.buffers()[:2]
     return pa.Array.from_buffers(target, len(column), buffers, column.null_count, column.offset, [children])
 

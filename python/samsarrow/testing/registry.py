@@ -214,7 +214,7 @@ class Registry:
             )
 
     def down(self) -> None:
-        """Stops accepting connections until `up`. Registered schemas stay."""
+        """Stops accepting connections until `up`. Registered schemas are kept."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()

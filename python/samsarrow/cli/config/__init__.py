@@ -68,10 +68,10 @@ def show_settings(name: str | None, form: str | None) -> None:
 @click.option("--name", default="default", show_default=True, help="The name of the printed profile.")
 @click.pass_context
 def check(context: click.Context, path: Path, kind: str | None, section: str | None, name: str) -> None:
-    """Convert settings of librdkafka, Java, kcat, rpk or kaf to a profile, and print what will differ.
+    """Convert settings of librdkafka, Java, kcat, rpk or kaf to a profile, and print the differences.
 
     The file is a properties file, a JSON object as for confluent-kafka, or a YAML file of rpk or kaf. Secrets are
-    hidden. Exit code 1: an option would be rejected.
+    hidden. The exit code is 1 if an option would be rejected.
     """
     from samsarrow.config import kafka_name
 

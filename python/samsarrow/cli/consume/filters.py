@@ -73,7 +73,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def _with_header(batch: pa.RecordBatch, name: str, value: bytes | None) -> pa.Array:
-    """Returns the numbers of the rows that have such a header; a row with several such headers is repeated."""
+    """Returns the numbers of the rows that have the header. A row that has the header several times is repeated."""
     lists = batch.column("headers")
     # Both functions also work if the column is a slice with an offset.
     rows, entries = pc.list_parent_indices(lists), pc.list_flatten(lists)

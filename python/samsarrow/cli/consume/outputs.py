@@ -113,8 +113,8 @@ class ParquetWriter:
         import pyarrow.parquet
 
         self._schema = schema
-        # Keys and values have no dictionaries and statistics: they seldom repeat, and computing both takes a fifth of
-        # the time.
+        # Keys and values are written without dictionaries and statistics, because they seldom repeat, and computing
+        # both takes a fifth of the time.
         payload = {"key", "value", "headers"} if schema.field("topic").type == TOPIC else set()
         payload -= {name for name in payload & set(schema.names) if pa.types.is_nested(schema.field(name).type)}
         payload |= {"headers", "raw_key", "raw_value"}

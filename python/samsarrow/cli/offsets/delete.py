@@ -27,7 +27,7 @@ def delete(
 ) -> None:
     """Delete groups with their offsets, or only the offsets of some partitions.
 
-    Only in Kafka: brokers cannot delete offsets from ZooKeeper.
+    Only offsets in Kafka can be deleted, because brokers cannot delete offsets from ZooKeeper.
     """
     names = list(dict.fromkeys(groups))
     one_by_one(names, lambda group: _delete(cluster, write_options, group, topics, yes), "group")

@@ -68,8 +68,8 @@ def reset(
 ) -> None:
     """Set the offsets of a group, within the available offsets of its partitions.
 
-    Offsets before the beginning of a partition become the beginning, those after its end become the end. To complete a
-    shift that was killed, run it again: its target offsets are stored before the first change.
+    Offsets before the beginning of a partition are set to the beginning, and offsets after its end are set to the end.
+    To complete a shift that was killed, run it again: its target offsets are stored before the first change.
     """
     now = instant_of("now")
     candidates = [

@@ -35,7 +35,7 @@ def group_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--state", "states", multiple=True, help="Only groups in this state, for example Empty; repeatable.")
 @output_option
 def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> None:
-    """List groups: their state, type and protocol.
+    """List groups with their state, type and protocol.
 
     Groups that have offsets only in ZooKeeper are not listed.
     """
@@ -91,7 +91,7 @@ def describe(
             description = cluster.description(group)
             rows, without_end = _rows(cluster, group, storage, topics, description)
         except KafkaTimeoutError:
-            # If the cluster does not respond, the lookups of all further groups would time out, too.
+            # If the cluster does not respond, the lookups of all further groups would also time out.
             raise
         except KafkaError as error:
             errors[f"group {group}"] = error

@@ -112,8 +112,8 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
     """Write files or standard input to a topic.
 
-    Sent records stay in the topic: if a later one fails, the exit code is 3, and standard error has the number of sent
-    records.
+    Sent records stay in the topic even if a later record fails. In this case the exit code is 3, and the number of sent
+    records is printed to standard error.
 
     \b
       echo "hello" | samsarrow produce greetings
