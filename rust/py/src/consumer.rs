@@ -307,7 +307,8 @@ impl Consumer {
         Ok(Call::new(work, |py, offsets| to_object(py, offset_tuples(offsets))))
     }
 
-    /// Returns the offset, timestamp and leader epoch of the first record at or after each time.
+    /// Returns for each partition the offset, timestamp and leader epoch of the first record at or after the
+    /// partition's time.
     #[pyo3(signature = (times, timeout))]
     fn offsets_for_times(&self, py: Python<'_>, times: Vec<(Tp, i64)>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;

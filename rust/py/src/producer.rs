@@ -333,8 +333,8 @@ fn callback_queue() -> Option<Arc<CallbackQueue>> {
     CALLBACKS.started().filter(|queue| !queue.is_current_thread())
 }
 
-/// Waits until the callbacks that are queued so far have run, but at most `limit`. Callbacks that have not run by then
-/// still run later.
+/// Waits for at most `limit` until the callbacks that are queued so far have run. Callbacks that have not run by then
+/// run later.
 async fn wait_for_callbacks(queue: Option<Arc<CallbackQueue>>, limit: Duration) {
     if let Some(queue) = queue {
         let _ = tokio::time::timeout(limit, queue.wait_until_drained()).await;

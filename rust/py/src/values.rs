@@ -324,7 +324,7 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
-    /// Returns a call that fetches the writer's schemas that a batch needs from a registry. Returns None if no schema
+    /// Returns a call that fetches from a registry the writer's schemas that a batch needs. Returns None if no schema
     /// is missing.
     fn learn(
         &self,

@@ -25,7 +25,7 @@ fn failed(id: &str, code: ErrorCode, message: Option<String>) -> DescribedGroup 
     }
 }
 
-/// Groups partitions by topic, without topics that have been deleted.
+/// Groups partitions by topic. Partitions of deleted topics are left out.
 fn named(call: &Call<'_>, partitions: &Partitions) -> Assignment {
     let mut topics: BTreeMap<[u8; 16], Vec<i32>> = BTreeMap::new();
     for (id, partition) in partitions {

@@ -10,7 +10,7 @@ use super::{Call, Handler, Outcome};
 use crate::state::topic::Topic;
 use crate::state::topic_creation::{NewTopic, Rejection};
 
-/// Config source DYNAMIC_TOPIC_CONFIG, which configs set on the topic have.
+/// Config source DYNAMIC_TOPIC_CONFIG: the config was set on the topic.
 const TOPIC_CONFIG: i8 = 1;
 
 /// Returns the manual replica assignment of the request, ordered by partition index. Fails unless the indexes are 0, 1,

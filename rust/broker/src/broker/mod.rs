@@ -241,7 +241,8 @@ impl Broker {
         self.fail(api, None, &fault, Some(times));
     }
 
-    /// Injects a fault into requests of this API: into the next `times` requests or all, on one node or on all nodes.
+    /// Injects a fault into the next `times` requests of this API, or into all requests if `times` is `None`. The fault
+    /// affects only `node`, or all nodes if `node` is `None`.
     pub fn fail(&self, api: ApiKey, node: Option<i32>, fault: &Fault, times: Option<usize>) {
         let mut remaining = times;
         let fault = fault.clone();

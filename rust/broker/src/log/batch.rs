@@ -2,7 +2,7 @@
 
 use samsarrow_wire::batch::BatchHeader;
 
-/// Length in bytes of the base offset and the length field, which the length field does not count.
+/// Length in bytes of the base offset and the length field. The value of the length field does not include these bytes.
 const LENGTH_PREFIX: usize = 12;
 
 /// Returns the sequence `delta` records after `sequence`. Sequences wrap from `i32::MAX` to 0.

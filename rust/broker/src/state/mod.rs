@@ -216,7 +216,7 @@ impl State {
         read(&self.topics).all().cloned().collect()
     }
 
-    /// Returns the ids and partition counts of all topics, as consumer groups use them.
+    /// Returns the ids and partition counts of all topics, which consumer groups need.
     pub(crate) fn catalog(&self) -> Catalog {
         let entry =
             |topic: &Arc<Topic>| (topic.name.to_string(), (topic.id.0, i32::try_from(topic.len()).unwrap_or(i32::MAX)));

@@ -67,7 +67,8 @@ impl Topic {
         }
     }
 
-    /// Returns a copy of the topic with other configs. The partitions in `more`, given by their replicas, are added.
+    /// Returns a copy of the topic with other configs and with additional partitions. `more` contains the replicas of
+    /// each additional partition.
     pub(crate) fn with(&self, config: TopicConfig, more: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
         let added = Topic::new(&self.name, TopicConfig::default(), more, is_up).partitions;
         Topic {
@@ -160,7 +161,7 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Checks that `node` may serve a consumer's fetch. Besides the leader, the preferred read replica may (KIP-392).
+    /// Checks that `node` may serve a consumer's fetch: it must be the leader or the preferred read replica (KIP-392).
     pub(crate) fn check_readable(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         let effective_node = if self.preferred == Some(node) { self.leader } else { node };
         self.check_leader(effective_node, epoch)
@@ -190,7 +191,7 @@ impl Partition {
     }
 
     /// Registers `waiter`, which is notified of appends and leader changes. The caller must check the partition after
-    /// this call, since earlier changes do not notify.
+    /// this call, because `waiter` is not notified of earlier changes.
     pub(crate) fn register(&self, waiter: &Arc<Notify>) {
         let mut waiters = lock(&self.waiters);
         if !waiters.iter().any(|registered| Arc::ptr_eq(registered, waiter)) {

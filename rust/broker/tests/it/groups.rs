@@ -107,7 +107,7 @@ async fn protocol_is_selected_by_vote() {
     for member in &mut members[1..] {
         assert_eq!(member.joined().await.protocol_name.as_deref(), Some("b"));
     }
-    // SyncGroup with another protocol than the selected one fails with INCONSISTENT_GROUP_PROTOCOL.
+    // SyncGroup fails with INCONSISTENT_GROUP_PROTOCOL if it names a protocol other than the selected protocol.
     let (code, _) = members[0].sync(&[]).await;
     assert_eq!(code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     broker.shutdown().await;

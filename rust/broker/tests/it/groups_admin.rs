@@ -123,7 +123,7 @@ fn subscription(topic: &str) -> bytes::Bytes {
     ConsumerProtocolSubscription { topics: vec![topic.to_owned()], ..Default::default() }.to_bytes().unwrap()
 }
 
-/// Deletes an offset. Returns the error code of the group and that of the partition.
+/// Deletes an offset. Returns the error codes of the group and of the partition.
 async fn delete_offset(client: &mut Client, topic: &str, partition_index: i32) -> (i16, Option<i16>) {
     let partitions = vec![OffsetDeleteRequestPartition { partition_index, ..Default::default() }];
     let topic = OffsetDeleteRequestTopic { name: topic.to_owned(), partitions, ..Default::default() };

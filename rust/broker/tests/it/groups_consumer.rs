@@ -16,7 +16,7 @@ use samsarrow_wire::messages::{
 
 const NONE: ErrorCode = ErrorCode::NONE;
 
-/// A KIP-848 member, on the client side.
+/// Client side of a KIP-848 member.
 struct Consumer {
     client: Client,
     version: i16,

@@ -135,7 +135,7 @@ async fn fetch_limits() {
         }
         request
     };
-    // KIP-74: the first batch is returned even if it exceeds the limits, further batches only within the limits.
+    // KIP-74: the first batch is returned even if it exceeds the limits. Further batches are returned only if they fit.
     assert_eq!(bytes(&client.call(12, &request_with(1, 1)).await), [0, size, 0]);
     assert_eq!(bytes(&client.call(12, &request_with(usize::try_from(i32::MAX).unwrap(), 1)).await), [0, size, 0]);
     assert_eq!(bytes(&client.call(12, &request_with(10 * size, size)).await), [0, size, size]);

@@ -13,7 +13,8 @@ use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, CreateTopicsRequest, 
 use tokio::time::{sleep, timeout};
 
 const MINUTE: i32 = 60_000;
-/// Last Produce version that requires AddPartitionsToTxn, and first version that adds partitions implicitly.
+/// Last Produce version that requires AddPartitionsToTxn (`OLD`), and first version that adds partitions implicitly
+/// (`NEW`).
 const OLD: i16 = 11;
 const NEW: i16 = 12;
 

@@ -160,7 +160,7 @@ pub(crate) fn admin_create_acls(py: Python<'_>, admin: &Admin, acls: Vec<Acl>, t
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, acl, |()| ()))
 }
 
-/// Returns the matching ACLs for each filter. If an ACL was not deleted, its exception is included.
+/// Returns the matching ACLs for each filter, with an exception for each ACL that was not deleted.
 #[pyfunction]
 #[pyo3(signature = (admin, filters, timeout))]
 pub(crate) fn admin_delete_acls(

@@ -40,7 +40,8 @@ pub(crate) fn offsets_partition(group: &str) -> TopicPartition {
 }
 
 impl State {
-    /// Returns the coordinator of a transactional id, which is selected like [`State::coordinator`].
+    /// Returns the coordinator of a transactional id. It is selected by the same rule as the coordinator of a group
+    /// (see [`State::coordinator`]).
     pub(crate) fn transaction_coordinator(&self, transactional_id: &str) -> Option<(i32, &Node)> {
         let override_node = lock(&self.transaction_coordinator_overrides).get(transactional_id).copied();
         self.coordinator_of(transactional_id, override_node)

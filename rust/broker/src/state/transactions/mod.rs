@@ -125,7 +125,7 @@ impl Transactions {
         match transaction.phase {
             Phase::Ongoing => {
                 self.abort(now, transactional_id);
-                // Otherwise the fenced producer could obtain the new epoch by repeating its request.
+                // Hides the epoch, because the fenced producer could otherwise obtain it by repeating its request.
                 if let Some(transaction) = self.by_id.get_mut(transactional_id) {
                     transaction.hide_epoch();
                 }

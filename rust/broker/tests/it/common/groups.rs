@@ -36,7 +36,7 @@ pub(crate) async fn wait_until_state(broker: &Broker, state: &str) {
     }
 }
 
-/// A group member, on the client side.
+/// Client side of a group member.
 pub(crate) struct Member {
     pub(crate) client: Client,
     pub(crate) version: i16,
