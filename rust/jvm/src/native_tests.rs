@@ -1,4 +1,5 @@
-//! Tests that panics become exceptions. A JVM in this process calls each native function while it panics.
+//! Tests that panics in native functions become Java exceptions. The tests start a JVM in this process and make each
+//! native function panic.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};

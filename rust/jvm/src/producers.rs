@@ -1,4 +1,5 @@
-//! Pool of producers, which are kept across tasks. Checks that their topics exist.
+//! Pool of producers, which are kept across tasks. A producer checks that a topic exists before it queues rows for the
+//! topic.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

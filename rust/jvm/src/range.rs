@@ -1,4 +1,4 @@
-//! Request of Java to open a reader: an offset range and its columns.
+//! Java's request to open a reader: an offset range and its columns.
 
 use std::collections::BTreeMap;
 

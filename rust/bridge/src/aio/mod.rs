@@ -1,5 +1,5 @@
 //! Delivery of results from the Rust client to event loops. Each running loop has one bridge, and one wake-up delivers
-//! all results that are complete by then.
+//! all results that have been pushed before it.
 //!
 //! Threads of the client push results into a queue. These threads never wait for the GIL, touch no Python object and
 //! call no loop. Instead, the first push since the last `drain` writes a byte to a socket that the loop watches

@@ -56,7 +56,7 @@ pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String)
 }
 
 /// Returns true if a config supports APPEND and SUBTRACT. The broker does not know the types of broker configs, so it
-/// accepts both for all of them.
+/// accepts both operations for all broker configs.
 fn is_list(kind: i8, name: &str) -> bool {
     kind == BROKER || kind == TOPIC && name == CLEANUP_POLICY
 }
@@ -157,7 +157,8 @@ impl State {
         Ok(())
     }
 
-    /// Adds partitions to a topic until it has `count`. Their replicas are placed by `assignment` or by the broker.
+    /// Adds partitions to a topic until it has `count` partitions. `assignment` lists the replicas of the new
+    /// partitions. If it is missing, the broker places the replicas.
     pub(crate) fn create_partitions(
         &self,
         name: &str,

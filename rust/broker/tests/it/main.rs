@@ -1,5 +1,5 @@
-//! Integration tests of the embedded broker, which send frames of every supported API. They are a single binary,
-//! because each binary would link the whole crate.
+//! Integration tests of the embedded broker, which send frames of every supported API. The tests form a single binary,
+//! because each additional binary would link the whole crate again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod apis;

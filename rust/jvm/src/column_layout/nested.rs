@@ -1,4 +1,4 @@
-//! Layout of typed keys and values in Spark's types. The vectors nested in a vector follow it.
+//! Layout of typed keys and values in Spark's types. The slots of nested vectors follow the slots of their parent.
 
 use std::sync::Arc;
 

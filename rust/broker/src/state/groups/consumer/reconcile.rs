@@ -1,5 +1,5 @@
-//! Reconciliation of a member: before another member can get its lost partitions, it revokes them and confirms the
-//! revocation.
+//! Reconciliation of a member: the member revokes the partitions that it loses and confirms the revocation, before
+//! other members can get these partitions.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
