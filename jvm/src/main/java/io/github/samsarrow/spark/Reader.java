@@ -58,8 +58,8 @@ final class Reader implements PartitionReader<ColumnarBatch> {
       throw error;
     }
     if (task != null) {
-      // Spark sets the bytes read to 0 in its own listener. Listeners run in reverse order, so this listener runs after
-      // that.
+      // Spark's own listener sets the bytes read to 0. Listeners run in reverse order, so this listener runs after
+      // Spark's listener.
       task.addTaskCompletionListener((TaskCompletionListener) this::completed);
     }
   }
