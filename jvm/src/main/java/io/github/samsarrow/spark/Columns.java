@@ -79,7 +79,7 @@ final class Columns {
    * string.
    *
    * @param decoded columns whose types the library checks
-   * @throws SamsarrowException a column does not exist, is named twice or has another type
+   * @throws SamsarrowException if a column does not exist, is named twice or has another type
    */
   static StructType select(StructType requested, Set<String> decoded) {
     Map<String, StructField> selected = new LinkedHashMap<>();

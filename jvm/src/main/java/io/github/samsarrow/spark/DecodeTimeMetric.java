@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Time for which tasks decoded records, in milliseconds. */
+/** Total time that tasks spent decoding records, in milliseconds. */
 public final class DecodeTimeMetric extends CustomSumMetric {
   static final String NAME = "decodeTime";
 

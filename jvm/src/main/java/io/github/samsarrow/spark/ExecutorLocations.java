@@ -14,7 +14,8 @@ final class ExecutorLocations {
 
   /**
    * Returns the executors in a stable order, so that all micro-batches read a partition on the executor that has a
-   * connected client. Returns none on a single machine, or if Spark's internal classes that list them have changed.
+   * connected client. Returns none on a single machine, or if the internal classes of Spark that list executors have
+   * changed.
    */
   static List<String> executors() {
     if (!Boolean.parseBoolean(System.getProperty(LOCATIONS, "true"))) {

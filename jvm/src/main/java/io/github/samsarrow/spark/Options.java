@@ -37,9 +37,7 @@ final class Options implements Serializable {
     this.registrySchemas = registrySchemas;
   }
 
-  /**
-   * Returns a copy of these options of a table, in which the options {@code more} of one read or write take precedence.
-   */
+  /** Returns a copy of these table options, overridden by the options {@code more} of one read or write. */
   Options merge(Map<String, String> more) {
     TreeMap<String, String> merged = new TreeMap<>(options);
     more.forEach((name, value) -> merged.put(name.toLowerCase(Locale.ROOT), value));

@@ -76,8 +76,8 @@ final class RowBuffer {
   }
 
   /**
-   * Reserves bytes and returns their address. Throws instead of passing the end of the buffer if the reported size of a
-   * row was wrong.
+   * Reserves bytes and returns their address. If the reported size of a row was wrong, throws an exception instead of
+   * passing the end of the buffer.
    */
   private long advance(long bytes) {
     if (!hasCapacity(bytes)) {

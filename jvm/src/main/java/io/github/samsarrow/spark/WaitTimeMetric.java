@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Time for which tasks waited for brokers, in milliseconds. */
+/** Total time that tasks spent waiting for brokers, in milliseconds. */
 public final class WaitTimeMetric extends CustomSumMetric {
   static final String NAME = "waitTime";
 

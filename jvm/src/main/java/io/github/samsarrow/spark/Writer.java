@@ -35,7 +35,7 @@ final class Writer implements DataWriter<InternalRow> {
    * Opens the writer of one task.
    *
    * @param columns columns to send, in order
-   * @param request request to the library with columns and task
+   * @param request request to the library, which contains the columns and the task
    * @param task the task, or null
    */
   Writer(Options options, StructType schema, List<String> columns, Map<String, Object> request, TaskContext task) {
