@@ -1,4 +1,4 @@
-"""The command line: a topic as lines, as JSON and as Parquet; a list of topics against Kafka's own tool.
+"""The command line: reads a topic as lines, JSON and Parquet, and lists topics, compared with Kafka's own tool.
 
 Lines are also read by kcat if SAMSARROW_KCAT has its path, otherwise by a printing loop over confluent-kafka, which
 uses the same librdkafka. On Debian kcat needs no installation:

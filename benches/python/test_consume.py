@@ -1,4 +1,6 @@
-"""A whole topic into Arrow: records per second, CPU and memory of each client, and equality of the values read."""
+"""Reads a whole topic into Arrow. Measures records per second, CPU and memory, and checks that all clients read equal
+values.
+"""
 
 from collections.abc import Callable
 from typing import Any

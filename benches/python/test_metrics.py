@@ -1,4 +1,4 @@
-"""Cost of a scrape, and of reading and writing with a scrape per second, events and pushes, compared with none.
+"""Cost of a scrape; and cost of reading and writing with a scrape per second, events and pushes, compared with "off".
 
 Metrics cannot be switched off: "off" is a client that is not scraped, with `enable.metrics.push=false`. Other benches
 show, from version to version, that counting has no measurable cost.

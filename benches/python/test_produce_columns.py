@@ -1,4 +1,4 @@
-"""An Arrow table with keys or partitions into a topic of several partitions, and the cost of codecs in `send_batch`."""
+"""Sends an Arrow table with keys or partitions to a topic of several partitions, and measures codecs."""
 
 import itertools
 import zlib

@@ -1,4 +1,4 @@
-"""A log segment written by Kafka: read into Arrow, and dumped record by record compared with Kafka's own tool."""
+"""Reads a log segment of Kafka into Arrow, and dumps it record by record, compared with Kafka's own tool."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Cost of TLS 1.3: a whole topic into Arrow and a table into a topic, compared with plaintext.
+"""Cost of TLS 1.3 compared with plaintext: reads a whole topic into Arrow, and sends a table to a topic.
 
 `make bench-tls` runs this; it fails if a floor is missed.
 """

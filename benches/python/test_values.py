@@ -1,4 +1,4 @@
-"""Typed values of a topic into Arrow columns, with schemas from a registry."""
+"""Decodes typed values of a topic into Arrow columns, with schemas from a registry."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -36,8 +36,8 @@ from support.kafka import KafkaServer  # noqa: E402
 from support.spark import local_session  # noqa: E402
 
 SINK_FLOORS = {PYTHON: 1.5, JVM: 3.0}
-# The Python source may miss its floor if it reaches AT_THE_LIMIT of the rate of prebuilt batches; the source in the JVM
-# must reach OF_VECTORS of the rate of vectors.
+# The Python source may miss its floor if its rate is at least AT_THE_LIMIT times the rate of prebuilt batches. The rate
+# of the source in the JVM must be at least OF_VECTORS times the rate of vectors.
 AT_THE_LIMIT = 0.85
 OF_VECTORS = 0.6
 STREAM_BATCHES = 40

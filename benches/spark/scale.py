@@ -2,8 +2,9 @@
 
     python benches/spark/scale.py [--records 100000000] [--partitions 100] [--planned 5000]
 
-Records of 100 bytes, lz4. Prints the rate of many partitions and of two, the memory of each executor beyond its heap,
-which has a fixed size and is touched at the start, and the time to plan a topic with thousands of partitions.
+Records have 100 bytes and are compressed with lz4. Prints the rates with many partitions and with two partitions, the
+memory of each executor beyond its heap, which has a fixed size and is touched at the start, and the time to plan a
+topic with thousands of partitions.
 """
 
 from __future__ import annotations

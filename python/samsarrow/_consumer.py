@@ -554,7 +554,8 @@ class ConsumerBase(Runner):
                     except Exception:
                         raise
                     except BaseException:
-                        # The next call repeats a cancelled or interrupted callback, like a listener.
+                        # If the callback is cancelled or interrupted, the next call of this method repeats it, as polls
+                        # do with listeners.
                         self._callbacks[commit] = registered
                         self._completed.appendleft(completed)
                         raise

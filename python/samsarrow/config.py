@@ -24,7 +24,7 @@ class Secret(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Secret:
-        """Creates a secret from text, or from another secret, on which `str()` would return the hidden form."""
+        """Creates a secret. Returns `text` itself if it already is a secret, because its `str()` is the hidden form."""
         return text if isinstance(text, Secret) else super().__new__(cls, text)
 
     def __repr__(self) -> str:

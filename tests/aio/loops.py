@@ -16,7 +16,7 @@ Main = Callable[[], Awaitable[Any]]
 
 
 class NoReadersLoop(asyncio.SelectorEventLoop):
-    """A loop that can watch only its own socket, like the Proactor loop of Windows."""
+    """An event loop that can watch only its own socket, like the Proactor loop of Windows."""
 
     def add_reader(self, fd: Any, *arguments: Any) -> None:  # type: ignore[override]
         if fd is not self._ssock.fileno():  # type: ignore[attr-defined]

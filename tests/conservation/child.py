@@ -39,7 +39,7 @@ def main() -> None:
 
     def fork(_number: int, _frame: object) -> None:
         if os.fork() == 0:
-            # Rows that the forked process reads do not count.
+            # Rows that the forked process reads are not printed, so they do not count.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             app.stopped.set()
             if interface.loop is not None:

@@ -41,7 +41,7 @@ def test_records_round_trip(kfake, codec):
         "LEADER_NOT_AVAILABLE",
         "NOT_ENOUGH_REPLICAS",
         "KAFKA_STORAGE_ERROR",
-        # Brokers return these errors after they appended the records.
+        # Brokers return the following errors after they have appended the records.
         "REQUEST_TIMED_OUT",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     ],

@@ -72,7 +72,7 @@ def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: 
             assert sum(b.codec != codec for b in batches) <= len(PLAIN) // 4
         assert other == []
         assert batches
-        # Wrappers and batches must contain several records to be tested.
+        # Checks that wrappers and batches contain several records, because otherwise they would not be tested.
         assert len(batches) < len(PLAIN) or (magic, codec) in ((0, "none"), (1, "none"))
 
 
@@ -291,7 +291,7 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
     for reader in OURS:
         for layout in ("binary", "view"):
             assert reader.consume(bootstrap, topic, len(wanted), layout=layout) == wanted
-    # Reads one entry per fetch, and then with polls that end within batches.
+    # Reads with fetches of a single entry, and then with polls that end within batches.
     assert samsarrow_arrow.consume(bootstrap, topic, len(wanted), max_partition_fetch_bytes=1) == wanted
     polls = samsarrow_arrow.polls(bootstrap, topic, [0], [len(wanted)], max_poll_records=3)
     assert [record for poll in polls for _, record in poll.records] == wanted

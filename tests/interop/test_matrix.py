@@ -92,7 +92,7 @@ def check_dump(server: KafkaServer, topic: str, magic: int, codecs: list[str], c
         records = [line for line in lines if line.startswith("|")]
         assert len(records) == count
         assert all("isValid: true" in record for record in records if "isValid" in record)
-        # Wrappers and batches must contain several records to be tested.
+        # Checks that wrappers and batches contain several records, because otherwise they would not be tested.
         assert 0 < len(batches) < count or (magic < 2 and codec == "none")
 
 

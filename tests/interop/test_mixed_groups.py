@@ -250,8 +250,8 @@ def test_three_clients_share_a_group(
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer, ExitStack() as stack:
         group = Group(partitions, producer)
         with Consumer(bootstrap_servers=kafka.bootstrap_servers) as anyone:
-            # The topics must exist first: leaders of some clients refresh the metadata of a missing topic only after
-            # minutes.
+            # Waits until the topics exist, because leaders of some clients refresh the metadata of a missing topic only
+            # after minutes.
             assert sorted(tp for topic in topics for tp in anyone.partitions_for(topic)) == sorted(partitions)
         # A member in a process takes a while to start, so it joins some time after the first member.
         group.members[order[0]] = first = join(order[0], strategy, name, topics)

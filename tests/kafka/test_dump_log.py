@@ -88,7 +88,7 @@ def lines(text: str) -> list[str]:
 def copies(server: KafkaServer, topic: str, folder: Path) -> list[Path]:
     """Copies the files of a partition, so that the broker cannot change them."""
     target = folder / f"{topic}-0"
-    # The broker may delete files replaced by the cleaner at any time.
+    # At any time, the broker may delete files that the cleaner has replaced.
     shutil.copytree(server.data_dir / f"{topic}-0", target, ignore=shutil.ignore_patterns("*.deleted", "*.cleaned"))
     return sorted(target.iterdir())
 

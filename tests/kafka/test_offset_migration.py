@@ -1,4 +1,6 @@
-"""Offset migration between ZooKeeper and Kafka, on the last Kafka that has both, checked with Kafka's own tools."""
+"""Offset migration between ZooKeeper and Kafka, on the last Kafka version that has both, checked with Kafka's own
+tools.
+"""
 
 import json
 import re

@@ -456,7 +456,7 @@ def offsets(s: Script) -> None:
     s.offset(q, 22, version=5)
     s.end(q, False, version=5)
     s.committed()
-    # A later commit supersedes the offset, although the transaction ends after it.
+    # A later commit outside of the transaction supersedes its offset, although the transaction ends after this commit.
     p = s.init()
     s.offset(p, 30, version=5)
     s.plain_offset(31)

@@ -107,7 +107,7 @@ def site(name: str, version: str, *requirements: str) -> Path:
 
 
 def virtual_environment(name: str, *requirements: str) -> Path:
-    """Creates a virtual environment of this Python's version, and returns its Python."""
+    """Creates a virtual environment with the version of the running Python, and returns the environment's Python."""
     folder = SURROUNDINGS / name
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)

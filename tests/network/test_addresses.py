@@ -249,7 +249,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_recovers_when_all_brokers_move(
     broker: Broker, network: Network, live: Callable[..., LiveClients], protocol: str
 ) -> None:
-    """All known addresses fail at the same time; the bootstrap server has the new ones (KIP-899)."""
+    """All known addresses fail at the same time. The bootstrap server then returns the new addresses (KIP-899)."""
     # Another address of the first broker, which is in no metadata response.
     entrance = network.add(broker.bootstrap_servers.split(",")[0])
     life = live(entrance.address, protocol)

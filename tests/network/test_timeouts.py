@@ -16,7 +16,7 @@ from support.proxy import Network, Proxy
 
 # Timeout of the calls. It exceeds MORE, so that a call that takes twice the timeout fails.
 T = 4.0
-# Maximum seconds by which a call may exceed its timeout.
+# Maximum number of seconds by which a call may exceed its timeout.
 MORE = 3.5
 T0 = TopicPartition("t", 0)
 FAULTS: dict[str, Callable[[Proxy], Any]] = {

@@ -31,7 +31,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def registered(server: OldSecureKafka) -> None:
-    """Waits until topics can be created: brokers with ZooKeeper open their ports before they register."""
+    """Waits until topics can be created, because brokers with ZooKeeper open their ports before they register."""
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         wait_until(lambda: created(admin))
 

@@ -150,8 +150,8 @@ def test_all_formats_are_covered(stores):
 
 
 def test_store_contents_are_enforced(broker, stores, tmp_path):
-    """Checks that stores are used: the tests above would also pass if any authority, or no certificate, were
-    accepted.
+    """Checks that stores are used, because the tests above would also pass if any authority or no client certificate
+    were accepted.
     """
     own = identity(stores)["PEM files"]
     with Broker(security="SSL") as stranger:

@@ -111,7 +111,9 @@ def test_write_outside_of_a_micro_batch_is_rejected() -> None:
 
 
 def test_foreach_batch_with_two_sinks(copy: Copy, spark: Any, kafka: KafkaServer) -> None:
-    """Two sinks write one micro-batch with different prefixes. It is repeated after the first sink has written it."""
+    """Two sinks write one micro-batch with different prefixes. The micro-batch is repeated after the first sink has
+    written it.
+    """
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     failing = [True]
 

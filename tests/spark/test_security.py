@@ -293,7 +293,7 @@ def test_spark_outputs_have_no_secret(secured: Broker, tmp_path: Path) -> None:
 @WHOLE
 @pytest.mark.timeout(400)
 def test_unconfigured_spark_shows_keys(secured: Broker, tmp_path: Path) -> None:
-    """Shows that `hide_secrets` is needed. Remove it when Spark itself redacts these secrets."""
+    """Shows that `hide_secrets` is needed. It can be removed once Spark itself redacts these secrets."""
     output = run(secured, tmp_path, plain=True)
     assert {name for names in output["found"].values() for name in names} >= {"key"}
     assert {"events", "rest"} <= output["found"].keys()

@@ -59,7 +59,7 @@ class Generator:
             self.file.ClearField("syntax")
         if self.syntax == "editions":
             self.file.edition = descriptor_pb2.EDITION_2023
-            # Applies to all messages except map values. Well-known types are only read with a length prefix.
+            # The option applies to all messages except map values. Well-known types are only read with a length prefix.
             if self.delimited:
                 self.file.options.features.message_encoding = 2
         if not plain:

@@ -26,7 +26,7 @@ class QuorumNode(KafkaServer):
                 # The timeouts are long, so that a short pause does not start an election.
                 "controller.quorum.fetch.timeout.ms": "10000",
                 "controller.quorum.request.timeout.ms": "10000",
-                # Only tests elect leaders.
+                # Leaders are elected only when a test requests it.
                 "auto.leader.rebalance.enable": "false",
             },
         )

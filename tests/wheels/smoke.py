@@ -38,7 +38,7 @@ done: list[str] = []
 
 
 def check(name: str, holds: object) -> None:
-    """Counts a check that succeeded; exits if it failed."""
+    """Counts the check if it succeeded; otherwise exits."""
     if not holds:
         sys.exit(f"smoke: {name} does not hold on Python {platform.python_version()}, {platform.machine()}")
     done.append(name)

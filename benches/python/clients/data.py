@@ -16,7 +16,7 @@ SIZES = {"100B": 100, "1KB": 1000}
 
 
 def values(count: int, kind: str = "100B") -> pa.BinaryArray:
-    """Returns `count` values: random bytes of one size, or `json` of about 134 bytes."""
+    """Returns `count` values: random bytes of one size, or with `json` JSON texts of about 134 bytes."""
     return events(count) if kind == "json" else noise(count, SIZES[kind])
 
 

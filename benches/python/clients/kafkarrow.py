@@ -1,4 +1,4 @@
-"""kafkarrow: librdkafka's messages collected into a RecordBatch. Consumer only."""
+"""kafkarrow, which collects librdkafka's messages into a RecordBatch. It has no producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""samsarrow: fetched bytes decoded directly into Arrow."""
+"""samsarrow, which decodes fetched bytes directly into Arrow."""
 
 import time
 from collections.abc import Iterator

@@ -192,7 +192,7 @@ class OutputFormat:
 
 @contextlib.contextmanager
 def _writable(form: str) -> Iterator[None]:
-    """Converts errors about types that a format does not support, such as structs without fields in Parquet."""
+    """Explains errors about types that a format does not support, such as structs without fields in Parquet."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
