@@ -119,15 +119,15 @@ class Producer(Blocking, ProducerBase):
                 partition by the key.
             timestamp: name of the column of timestamps, or of integers in milliseconds; null stands for the current
                 time.
-            value_format: format of values that are not bytes; a null value is a tombstone in any format.
-                `json`: each value as one JSON text, a struct as an object with all its members, null or not. Bytes
-                become hexadecimal text, decimals numbers with all their digits, dates and times ISO 8601 (in UTC, with
-                a time zone), NaN and infinities null, keys of maps text.
-                `ipc`: each value as a separate Arrow IPC stream for `pyarrow.ipc.open_stream`: a struct becomes a row
-                with one column per field, any other value a row with a single column. Dictionary and run-end encoded
+            value_format: format of values that are not bytes; a null value is a tombstone in any format. `json`: each
+                value becomes one JSON text. A struct becomes an object with all its members, including nulls. Bytes are
+                written as hexadecimal text, decimals as numbers with all their digits, dates and times in ISO 8601 (in
+                UTC if their type has a time zone), NaN and infinities as null, keys of maps as text. `ipc`: each value
+                becomes a separate Arrow IPC stream for `pyarrow.ipc.open_stream`. A struct becomes a row with one
+                column per field, any other value becomes a row with a single column. Dictionary and run-end encoded
                 values are decoded. Each value contains its schema, which takes a few hundred bytes. `Avro(…)`, or the
-                name of one of Kafka's own types, `"long"`: as `encode_values` writes them. Schemas are requested from a
-                registry before the first row is written.
+                name of one of Kafka's own types, such as `"long"`: values are encoded as by `encode_values`. Schemas
+                are requested from a registry before the first row is written.
             key_format: format of keys: `Avro(…)`, or the name of one of Kafka's own types.
 
         Returns:

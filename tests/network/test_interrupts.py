@@ -155,8 +155,8 @@ def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes
 
 
 def slow(broker: Broker, _: Network) -> None:
-    """Responds to connects and most requests, but delays the others, for instance those that a member sends on
-    close.
+    """Accepts connections and responds to some requests, but delays the others, for example those that a member sends
+    on close.
     """
     for api in broker.requests():
         if api not in ("ApiVersions", "Metadata", "FindCoordinator", "Heartbeat", "ConsumerGroupHeartbeat"):

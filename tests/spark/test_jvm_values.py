@@ -128,8 +128,8 @@ def test_columns_in_any_order_and_as_text(jvm: Jvm, spark: Any, broker: Broker, 
 
 
 def test_count_skips_markers_and_aborted_records(jvm: Jvm, broker: Broker) -> None:
-    """An empty projection counts records by batch headers: without markers and aborted records, exactly within the
-    range.
+    """If no columns are read, records are counted by the headers of their batches, without markers, aborted records,
+    and records outside of the range.
     """
     broker.create_topic("counted")
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "counted"}

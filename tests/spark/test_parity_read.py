@@ -182,7 +182,7 @@ def test_comparison_includes_the_jar(built: None) -> None:
 
 
 def test_reused_frame(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    """Spark keeps the plan of a Python source with the DataFrame, its views and static sides of joins."""
+    """Spark keeps the plan of a Python source for a DataFrame, views on it, and static sides of joins."""
     topic, facts = new_topic(1), new_topic(1)
     produce(kafka, topic, {0: ["a", "b"]})
     produce(kafka, facts, {0: ["c"]})

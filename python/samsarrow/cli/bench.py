@@ -205,7 +205,7 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
 def latency(connection: Connection, topic: str, records: int, size: int, interval: float, form: str | None) -> None:
     """Send records one at a time, and measure the time until a consumer receives each.
 
-    The topic's partition 0 is written to and read from its end.
+    The records are written to partition 0 of the topic, which is read from its end.
     """
     from samsarrow.types import TopicPartition
 

@@ -130,7 +130,7 @@ class Registry:
             self._store.context(context)[0].ids[schema_id] = Schema(schema, kind, references)
 
     def put_version(self, subject: str, version: int, schema_id: int) -> None:
-        """Adds the schema with an id to a subject as a version, without checks."""
+        """Makes the schema with this id a version of a subject, without checks."""
         with self._lock:
             context, name = self._store.context(subject)
             context.subjects.setdefault(name, {})[version] = schema_id

@@ -165,7 +165,7 @@ class Json(RegistryFormat):
     async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Does nothing, because JSON values are decoded without their writer's schema."""
 
-    # Headers that identify a schema are ignored, too.
+    # Headers that identify a schema are also ignored.
     _in_headers = False
 
 
