@@ -82,7 +82,8 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
         return BinaryType()
     column = path.split(".", 1)[0]
     raise ConfigurationError(
-        f"{path} is of type {arrow}, which Spark does not have: select the other fields with the option {column}.fields"
+        f"{path} has the type {arrow}, which Spark does not support: name the other fields in the option "
+        f"{column}.fields"
     )
 
 
