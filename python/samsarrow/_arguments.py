@@ -17,10 +17,10 @@ R = TypeVar("R")
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function so that its TypeErrors name the wrong argument.
+    """Decorates a function so that a TypeError says which argument is invalid.
 
-    Arguments are checked only after the function has raised TypeError or AttributeError, so successful calls cost
-    nothing.
+    Arguments are checked only after the function has raised TypeError or AttributeError, so successful calls have
+    no checking overhead.
     """
     if inspect.iscoroutinefunction(function):
 

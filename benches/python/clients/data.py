@@ -30,7 +30,7 @@ def noise(count: int, size: int) -> pa.BinaryArray:
 
 
 def events(count: int) -> pa.BinaryArray:
-    """Returns JSON objects of a web shop."""
+    """Returns `count` synthetic web shop events, encoded as JSON objects."""
     rng = np.random.default_rng(7)
 
     def number(below: int) -> pa.Array:

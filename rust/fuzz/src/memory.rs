@@ -26,19 +26,19 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller guarantees the allocator's contract.
+        // SAFETY: the caller upholds the safety contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller guarantees the allocator's contract.
+        // SAFETY: the caller upholds the safety contract of `GlobalAlloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller guarantees the allocator's contract.
+        // SAFETY: the caller upholds the safety contract of `GlobalAlloc`.
         unsafe { System.dealloc(at, layout) }
     }
 
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
         // The old and the new bytes may exist at the same time, so both count.
         count(size as isize);
         count(-(layout.size() as isize));
-        // SAFETY: the caller guarantees the allocator's contract.
+        // SAFETY: the caller upholds the safety contract of `GlobalAlloc`.
         unsafe { System.realloc(at, layout, size) }
     }
 }

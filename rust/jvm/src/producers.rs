@@ -138,7 +138,8 @@ impl TaskProducer {
         }
     }
 
-    /// Checks that the topic exists, and otherwise lets the brokers create the topic.
+    /// Ensures that the topic exists. If it does not, triggers automatic topic creation, and fails if the brokers do
+    /// not create it.
     async fn ensure_topic(&self, producers: &Producers, options: &WriteOptions, topic: &Arc<str>) -> Result<()> {
         if lock(&self.known_topics).contains(topic) {
             return Ok(());

@@ -1,4 +1,4 @@
-"""Shared code of the commands on offsets."""
+"""Code shared by the `offsets` subcommands."""
 
 from __future__ import annotations
 

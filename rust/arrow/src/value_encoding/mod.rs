@@ -94,7 +94,8 @@ impl ValueWriter {
         Ok(writer)
     }
 
-    /// Applies the rules of a schema to JSON values: null members to omit, embedded JSON texts, and times of day.
+    /// Applies a schema's field rules to the JSON output. The rules determine which null members are omitted, which
+    /// strings are embedded as JSON, and which times of day are written with a UTC offset.
     pub fn following(mut self, schema: &Field, rules: FieldRules) -> Result<ValueWriter, EncodeError> {
         self.mark(Some(schema), rules)?;
         Ok(self)

@@ -90,7 +90,7 @@ pub struct ConfigEntry {
     pub name: String,
     /// Value; `None` if the config has no value or is sensitive.
     pub value: Option<String>,
-    /// Source type of the value, with the protocol's code.
+    /// Source of the value, as the numeric code used in DescribeConfigs responses.
     pub source: i8,
     /// True if the config cannot be changed at runtime.
     pub read_only: bool,

@@ -90,7 +90,9 @@ struct Failure {
     error: Error,
 }
 
-/// Expected delay of a response, in ascending order.
+/// Load of a broker's connection. Variants are ordered by expected response time, fastest first. A broker processes the
+/// requests of a connection one at a time, so a new connection is expected to respond sooner than one with pending
+/// requests.
 ///
 /// A broker processes the requests of a connection one at a time, so a new connection is faster than one with pending
 /// requests.

@@ -28,7 +28,7 @@ pub enum Label {
 pub enum Value {
     /// Value of a counter or gauge.
     Number(f64),
-    /// Summary of a latency.
+    /// Percentiles, maximum, count and sum of a latency metric.
     Summary(Latency),
 }
 

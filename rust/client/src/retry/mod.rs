@@ -10,7 +10,7 @@ use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// Practically infinite timeout that clocks can represent.
+/// Effectively infinite timeout, small enough that adding it to an `Instant` does not overflow.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Remaining time too short for another attempt.
 const MIN_REMAINING: Duration = Duration::from_millis(10);

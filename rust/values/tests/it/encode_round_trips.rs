@@ -1,4 +1,5 @@
-//! Round trips of encoded and decoded values.
+//! Encodes Arrow arrays as Avro, decodes the result, and compares it with the input. Also covers type conversions,
+//! defaults and framings.
 
 use std::sync::Arc;
 

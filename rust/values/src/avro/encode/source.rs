@@ -69,7 +69,8 @@ pub(crate) struct Decimal<T: ArrowNativeType> {
     /// Size of the fixed; `None` for bytes, which have a length prefix.
     pub(crate) size: Option<usize>,
     pub(crate) precision: u8,
-    /// The smallest number with too many digits, if the column's type allows such numbers.
+    /// 10^`precision`, the exclusive upper bound of absolute values. `None` if it does not fit in `T`, in which case
+    /// every value is within the precision.
     pub(crate) beyond: Option<T>,
 }
 
