@@ -129,7 +129,9 @@ class Smoke:
         return [size for size in sizes if size]
 
     def stream_read(self) -> None:
-        equal(sum(self._query(self.loaded(self.spark.readStream, "batch"), "once", once=True)), 50)
+        # On Spark 4.2 and later, the first micro-batch of a new query is empty (ADR 61): the second run reads the rows.
+        frame = self.loaded(self.spark.readStream, "batch")
+        equal(sum(self._query(frame, "once", once=True) + self._query(frame, "once", once=True)), 50)
 
     def available_now(self) -> None:
         frame = self.loaded(self.spark.readStream, "batch")
