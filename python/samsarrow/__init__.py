@@ -191,7 +191,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         # Computed on first use, because reading package metadata takes longer than importing this package.
-        version: str = importlib.import_module("importlib.metadata").version("samsarrow")
+        metadata = importlib.import_module("importlib.metadata")
+        try:
+            version: str = metadata.version("samsarrow")
+        except metadata.PackageNotFoundError as error:
+            # An archive or folder on the path, such as those that Spark ships, has no metadata.
+            raise AttributeError("samsarrow has no version here: its package metadata is not installed") from error
         globals()[name] = version
         return version
     if name in _SUBMODULES:

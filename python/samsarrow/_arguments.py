@@ -29,7 +29,7 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
             try:
                 return await function(*args, **kwargs)
             except (TypeError, AttributeError) as error:
-                if (fault := _fault_of_call(function, args, kwargs)) is None:
+                if (fault := _fault_of_call(error, function, args, kwargs)) is None:
                     raise
                 raise TypeError(fault) from error
 
@@ -40,14 +40,20 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError) as error:
-            if (fault := _fault_of_call(function, args, kwargs)) is None:
+            if (fault := _fault_of_call(error, function, args, kwargs)) is None:
                 raise
             raise TypeError(fault) from error
 
     return call
 
 
-def _fault_of_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+def _fault_of_call(
+    error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    """Returns the invalid argument of a call that raised `error`; None if another cause raised it."""
+    # The error of a call that has queued rows has their delivery, and keeps it.
+    if hasattr(error, "delivery"):
+        return None
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from samsarrow._sync import run_sync
-from samsarrow.types import TopicPartition
+from samsarrow._sync import checkpoint, run_sync
+from samsarrow._threads import allocate_lock
+from samsarrow.exceptions import IllegalStateError
+from samsarrow.types import Seconds, TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow import _core
@@ -46,41 +48,87 @@ async def read_to_ends(
         core.lift_ends()
 
 
-class BoundedBatches:
-    """Batches of a bounded read by a blocking consumer. After an error, the next batch is read again.
+class BoundedRead:
+    """Bounded read of a blocking or async consumer. After an error, it continues with the next row.
 
     A generator would end with its first error, and a later read would look complete.
-
-    Args:
-        consumer: consumer to poll.
-        ends: by partition, the first offset that is not read.
     """
 
     def __init__(self, consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> None:
         self._consumer, self._ends = consumer, ends
         self._batches: AsyncGenerator[pa.RecordBatch, None] | None = None
+        self._reading = allocate_lock()
         self._ended = False
+
+    async def next_batch(self) -> pa.RecordBatch | None:
+        """Returns the next rows, or None at the ends.
+
+        Raises:
+            IllegalStateError: another thread or task is reading.
+        """
+        if not self._reading.acquire(blocking=False):
+            raise IllegalStateError("the reader is being read already: only one thread or task may read at a time")
+        try:
+            if self._ended:
+                return None
+            batches = self._batches or read_to_ends(self._consumer, self._ends)
+            # A generator that raises has ended.
+            self._batches = None
+            batch = await anext(batches, None)
+            self._batches, self._ended = batches, batch is None
+            return batch
+        finally:
+            self._reading.release()
+
+    async def close(self) -> None:
+        """Ends the read, and lifts the ends."""
+        self._ended = True
+        if self._batches is not None:
+            await self._batches.aclose()
+
+
+class BoundedBatches:
+    """Batches of a bounded read, for blocking consumers."""
+
+    def __init__(self, consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> None:
+        self._read = BoundedRead(consumer, ends)
 
     def __iter__(self) -> BoundedBatches:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self._ended:
+        batch = run_sync(self._read.next_batch())
+        if batch is None:
             raise StopIteration
-        if self._batches is None:
-            self._batches = read_to_ends(self._consumer, self._ends)
-        try:
-            return run_sync(anext(self._batches))
-        except StopAsyncIteration:
-            self._ended = True
-            raise StopIteration from None
-        except BaseException:
-            self._batches = None
-            raise
+        return batch
 
     def __del__(self) -> None:
-        if self._batches is not None:
-            run_sync(self._batches.aclose())
+        run_sync(self._read.close())
+
+
+class AsyncBoundedBatches:
+    """Batches of a bounded read, for async consumers. The first one looks up the ends."""
+
+    def __init__(self, consumer: ConsumerBase, timeout: Seconds | None) -> None:
+        self._consumer, self._timeout = consumer, timeout
+        self._read: BoundedRead | None = None
+
+    def __aiter__(self) -> AsyncBoundedBatches:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        if self._read is None:
+            self._read = BoundedRead(self._consumer, await self._consumer._current_ends(self._timeout))
+        await checkpoint()
+        batch = await self._read.next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    async def aclose(self) -> None:
+        """Ends the read."""
+        if self._read is not None:
+            await self._read.close()
 
 
 def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:

@@ -35,7 +35,15 @@ _native = _unpatched()
 
 def run_in_thread(function: Callable[..., object], *arguments: object) -> None:
     """Calls a function in a new system thread. The process can exit while the thread runs."""
-    _native.start_new_thread(function, arguments)
+    _native.start_new_thread(_run_to_end, (function, arguments))
+
+
+def _run_to_end(function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    try:
+        function(*arguments)
+    finally:
+        # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even when it has ended.
+        threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]
 
 
 def allocate_lock() -> Any:
@@ -133,8 +141,6 @@ def _serve(queue: _core.CallbackQueue, name: str) -> None:
         _call_all(calls)
         # Releases the arguments before waiting for the next calls.
         calls = None
-    # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even after its end.
-    threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]
 
 
 def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._bounded_reader import read_to_ends
+from samsarrow._bounded_reader import AsyncBoundedBatches
 from samsarrow._consumer import ConsumerBase
 from samsarrow._sync import Awaiting, checkpoint, documented_by
 from samsarrow._unclosed import close_consumer_in_background
@@ -95,11 +95,12 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         """Yields non-empty batches as they arrive, until the consumer is closed."""
         return _Batches(self)
 
-    async def reader(self, *, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
+    def reader(self, *, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
         """Reads every assigned partition up to its current end, batch by batch.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
-        skipped. If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
+        skipped. After an error, the iterator continues with the next row; if the consumer is closed, it raises
+        `ClosedError`. If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
 
         Args:
             timeout: seconds to join the group and look up the ends, by default `default.api.timeout.ms`.
@@ -108,17 +109,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             ConfigurationError: nothing is subscribed or assigned.
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not respond.
         """
-        ends = await self._current_ends(timeout)
-        batches = read_to_ends(self, ends)
-        try:
-            while True:
-                await checkpoint()
-                batch = await anext(batches, None)
-                if batch is None:
-                    break
-                yield batch
-        finally:
-            await batches.aclose()
+        return AsyncBoundedBatches(self, timeout)
 
     async def commit(self, what: Committable | None = None, *, timeout: Seconds | None = None) -> None:
         await self._commit(what, timeout)

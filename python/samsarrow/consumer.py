@@ -146,23 +146,15 @@ class Consumer(Blocking, ConsumerBase):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yields non-empty batches as they arrive, until the consumer is closed."""
-        while self._core is not None:
-            try:
-                batch = self.poll(1.0)
-            except ClosedError:
-                if self._core is None:
-                    return
-                # The error comes from the producer of a listener or of a `DeadLetter`, not from this consumer.
-                raise
-            if batch.num_rows:
-                yield batch
+        return _Batches(self)
 
     def reader(self, *, timeout: Seconds | None = None) -> pa.RecordBatchReader:
         """Returns a reader of every assigned partition up to its current end.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
         skipped. After a rebalance it continues with the partitions that the group has assigned, up to their ends.
-        Polars, DuckDB and other libraries accept the reader directly.
+        Polars, DuckDB and other libraries accept the reader directly. After an error, such as that of a value that
+        cannot be decoded, the reader continues with the next row; if the consumer is closed, it raises `ClosedError`.
 
         Args:
             timeout: seconds to join the group and look up the ends, by default `default.api.timeout.ms`.
@@ -308,3 +300,26 @@ class Consumer(Blocking, ConsumerBase):
         # After an exception, the rows of the last poll may not be processed, so only rows of earlier polls are
         # committed.
         run_sync(self._close(kind is None, None))
+
+
+class _Batches:
+    """Endless iterator over polls. It continues after an error, such as that of a value that cannot be decoded."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while not self._consumer.closed:
+            try:
+                batch = self._consumer.poll(1.0)
+            except ClosedError:
+                if self._consumer.closed:
+                    break
+                # The error comes from the producer of a listener or of a `DeadLetter`, not from this consumer.
+                raise
+            if batch.num_rows:
+                return batch
+        raise StopIteration

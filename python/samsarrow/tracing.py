@@ -16,12 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import samsarrow
 from samsarrow import _core
 from samsarrow.partitioner import reader_of
 from samsarrow.types import ConsumerRecord
@@ -140,7 +140,7 @@ def span(
         span_attributes["messaging.client.id"] = client_id
     span_attributes.update(attributes or {})
     schema = f"https://opentelemetry.io/schemas/{_core.opentelemetry_conventions()}"
-    tracer = trace.get_tracer("samsarrow", version("samsarrow"), tracer_provider, schema)
+    tracer = trace.get_tracer("samsarrow", getattr(samsarrow, "__version__", None), tracer_provider, schema)
     with tracer.start_as_current_span(
         name, kind=trace.SpanKind.CONSUMER, links=_links(batch), attributes=span_attributes
     ) as current:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
-from samsarrow.exceptions import BadValueError, ClosedError, WakeupError
+from samsarrow.exceptions import BadValueError, ClosedError, IllegalStateError, WakeupError
 from samsarrow.testing import Broker
+from support.waiting import until
 
 T0 = TopicPartition("t", 0)
 
@@ -84,6 +86,56 @@ def test_reader_continues_after_a_wakeup(broker: Broker) -> None:
         with pytest.raises(WakeupError):
             reader.read_next_batch()
         assert reader.read_all().num_rows == 20
+
+
+def test_async_reader_continues_after_an_error(broker: Broker) -> None:
+    good = [(number).to_bytes(8, "big") for number in range(4)]
+    produce(broker, good[0], b"bad", *good[1:])
+
+    async def read() -> list[int]:
+        async with AsyncConsumer(
+            bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", value_format="long"
+        ) as reading:
+            reading.assign([T0])
+            batches = reading.reader()
+            values = (await anext(batches)).column("value").to_pylist()
+            with pytest.raises(BadValueError):
+                await anext(batches)
+            reading.seek(T0, 2)
+            async for batch in batches:
+                values += batch.column("value").to_pylist()
+            return values
+
+    assert asyncio.run(read()) == [0, 1, 2, 3]
+
+
+def test_iterator_of_batches_continues_after_an_error(broker: Broker) -> None:
+    good = [(number).to_bytes(8, "big") for number in range(3)]
+    produce(broker, good[0], b"bad", *good[1:])
+    with consumer(broker, value_format="long") as reading:
+        batches = iter(reading)
+        assert next(batches).column("value").to_pylist() == [0]
+        with pytest.raises(BadValueError):
+            next(batches)
+        reading.seek(T0, 2)
+        assert next(batches).column("value").to_pylist() == [1, 2]
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_reader_of_two_threads_is_an_error_that_ends_neither(broker: Broker) -> None:
+    produce(broker, b"0")
+    with consumer(broker) as reading:
+        reader = reading.reader()
+        broker.fail("Fetch", delay=1.0, times=1)
+        rows: list[int] = []
+        thread = threading.Thread(target=lambda: rows.append(reader.read_all().num_rows))
+        thread.start()
+        until(lambda: broker.requests("Fetch") > 0)
+        with pytest.raises(IllegalStateError, match="only one thread or task"):
+            reader.read_next_batch()
+        thread.join(30)
+    assert rows == [1]
 
 
 @pytest.mark.parametrize(

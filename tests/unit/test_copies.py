@@ -19,6 +19,7 @@ from samsarrow import Avro, Json, KafkaError, PartialFailureError, Producer, Res
 from samsarrow.exceptions import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from samsarrow.results import failure
 from samsarrow.types import OffsetAndTimestamp
+from support.raising import raise_partial_failure
 
 MODULES = (
     "samsarrow",
@@ -175,15 +176,11 @@ def test_formats_can_be_pickled(value):
     assert type(pickle.loads(pickle.dumps(value))) is type(value)
 
 
-def fails() -> None:
-    raise failure({"t": TopicAlreadyExistsError("topic t exists")}, {"u": None})
-
-
 def test_process_pool_raises_the_original_error():
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
         pytest.raises(TopicAlreadyExistsError, match="topic t exists") as raised,
     ):
-        pool.submit(fails).result(60)
+        pool.submit(raise_partial_failure).result(60)
     assert isinstance(raised.value, PartialFailureError)
     assert dict(raised.value.succeeded) == {"u": None}

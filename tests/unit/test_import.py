@@ -54,6 +54,10 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_version_attribute_and_command_line_option() -> None:
+    try:
+        importlib.metadata.version("samsarrow")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("samsarrow is imported from a folder without package metadata")
     assert samsarrow.__version__ == importlib.metadata.version("samsarrow")
     assert "__version__" in dir(samsarrow)
     command = [sys.executable, "-m", "samsarrow", "--version"]
@@ -61,14 +65,21 @@ def test_version_attribute_and_command_line_option() -> None:
     assert samsarrow.__version__ in done.stdout
 
 
-def test_help_works_without_optional_packages() -> None:
+@pytest.mark.parametrize("without_metadata", [False, True])
+def test_help_works_without_optional_packages(without_metadata: bool) -> None:
     code = """
 import sys
 sys.modules["polars"] = sys.modules["pyspark"] = None
+if WITHOUT_METADATA:
+    import importlib.metadata
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+    importlib.metadata.version = missing
 import inspect, pydoc, samsarrow
 names = dir(samsarrow)
 assert not {"polars", "spark", "Any", "importlib", "TYPE_CHECKING"} & set(names), names
 assert dict(inspect.getmembers(samsarrow))["Consumer"] is samsarrow.Consumer
 assert "class Consumer" in pydoc.render_doc(samsarrow, renderer=pydoc.plaintext)
 """
+    code = code.replace("WITHOUT_METADATA", str(without_metadata))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

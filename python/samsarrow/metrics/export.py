@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+import samsarrow
 from samsarrow import _core
 from samsarrow._threads import allocate_lock
 from samsarrow.metrics.table import MetricSpec, rows
@@ -157,12 +158,10 @@ def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None)
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
     """
-    from importlib.metadata import version
-
     from opentelemetry import metrics as api
 
     schema = f"https://opentelemetry.io/schemas/{_core.opentelemetry_conventions()}"
-    meter = api.get_meter("samsarrow", version("samsarrow"), meter_provider, schema)
+    meter = api.get_meter("samsarrow", getattr(samsarrow, "__version__", ""), meter_provider, schema)
     by_kind: dict[str, list[_Snapshot]] = {}
     for core in _cores(clients):
         by_kind.setdefault(core.client, []).append(_Snapshot(core))

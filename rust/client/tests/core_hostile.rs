@@ -21,7 +21,7 @@ use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a peer does when it receives a request.
+/// Action of a peer when it receives a request.
 #[derive(Clone)]
 enum Reply {
     /// Sends these bytes and keeps the connection open.
