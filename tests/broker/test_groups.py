@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -432,3 +433,27 @@ def test_stored_offsets_are_dropped_with_the_assignment(servers: str) -> None:
         consumer.assign([four])
         consumer.commit()
         assert consumer.committed([T0]) == {T0: None}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_subscription_that_follows_an_unsubscribe_at_once(protocol: str) -> None:
+    """The rows and partitions of a subscription never reach the next one, even if the member has not left yet."""
+    topics = ["even", "odd"]
+    with Broker(topics=dict.fromkeys(topics, 2), group_initial_rebalance_delay=0) as broker:
+        for topic in topics:
+            _fill(broker.bootstrap_servers, topic, 20)
+        options: dict[str, Any] = {"group_id": "g", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+        options |= {"enable_auto_commit": False, "fetch_max_wait_ms": 50}
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
+            for turn in range(20):
+                topic = topics[turn % 2]
+                consumer.subscribe([topic])
+                rows = 0
+                deadline = time.monotonic() + 30
+                while rows < 20:
+                    batch = consumer.poll(0.2)
+                    assert set(batch["topic"].to_pylist()) <= {topic}
+                    assert {tp.topic for tp in consumer.assignment()} <= {topic}
+                    rows += batch.num_rows
+                    assert time.monotonic() < deadline, (turn, rows)
+                consumer.unsubscribe()

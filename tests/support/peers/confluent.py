@@ -1,5 +1,7 @@
 """confluent-kafka, a Python client based on librdkafka."""
 
+import time
+
 import confluent_kafka as ck
 
 from . import Received, Sent, dotted
@@ -11,7 +13,7 @@ def takes(record: Sent) -> bool:
 
 def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partition: int = 0, **options: object) -> None:
     failures: list[object] = []
-    basic = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
+    basic = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 200}
     producer = ck.Producer({**basic, **dotted(options)})
     for r in records:
         producer.produce(
@@ -23,7 +25,12 @@ def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partiti
             timestamp=r.timestamp or 0,
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    # `flush` would disable `linger.ms`, and librdkafka would then send records one by one while the first metadata
+    # response makes them available to the sending thread.
+    deadline = time.monotonic() + 30
+    while len(producer) and time.monotonic() < deadline:
+        producer.poll(0.05)
+    assert len(producer) == 0
     assert failures == []
 
 

@@ -57,6 +57,11 @@ struct State {
     subscription: Option<Arc<Subscription>>,
     /// Incremented by every subscription.
     version: u64,
+    /// Number of times that the consumer unsubscribed.
+    unsubscribes: u64,
+    /// Value of `unsubscribes` when the task began its membership. A different value ends that membership, even if the
+    /// consumer has subscribed again in between.
+    unsubscribes_at_start: u64,
     /// True if the task waits for the next poll before it joins.
     awaiting_poll: bool,
     /// Error that `poll` raises before other events. The flag is true if every poll raises the error.
@@ -81,6 +86,13 @@ struct State {
     polling: usize,
     polled_at: Instant,
     rebalances: Rebalances,
+}
+
+impl State {
+    /// Returns true if the consumer has unsubscribed since the task began its membership.
+    fn has_unsubscribed(&self) -> bool {
+        self.unsubscribes != self.unsubscribes_at_start
+    }
 }
 
 /// Group membership of one consumer.
@@ -120,6 +132,8 @@ impl Membership {
         let state = State {
             subscription: None,
             version: 0,
+            unsubscribes: 0,
+            unsubscribes_at_start: 0,
             awaiting_poll: true,
             failure: None,
             reports: VecDeque::new(),
@@ -231,6 +245,41 @@ mod tests {
         assert_eq!(taken().await, Rebalance::Lost(partitions));
         membership.acknowledge();
         second.await.unwrap();
+    }
+
+    /// Regression test: a task that was in the middle of a step when the consumer unsubscribed left an event for the
+    /// next subscription, whose poll then returned partitions of the previous one.
+    #[tokio::test]
+    async fn unsubscribed_member_dispatches_no_events() {
+        let membership = Membership::new(None, Duration::from_secs(300));
+        let assigned = Rebalance::Assigned(vec![TopicPartition::new("t", 0)]);
+        let subscription = || Some(Subscription::topics(["t".to_owned()]).unwrap());
+        let now = Duration::ZERO;
+        membership.set_subscription(subscription());
+        let _poll = membership.polling();
+        membership.ready_to_join().await.unwrap();
+        assert!(tokio::time::timeout(now, membership.unsubscribed()).await.is_err());
+
+        membership.set_subscription(None);
+        membership.dispatch(|_| Some(assigned.clone()), &|| {}).await;
+        assert_eq!(membership.take(), None);
+
+        // The old membership ends even if the task runs only after the next subscription.
+        membership.set_subscription(subscription());
+        membership.dispatch(|_| Some(assigned.clone()), &|| {}).await;
+        assert_eq!(membership.take(), None);
+        membership.suspend_until_poll(Some(Error::closed("the old membership")));
+        assert_eq!(membership.failure(), None);
+        membership.joined("old", 7);
+        assert!(membership.commit_identity("g").is_err());
+        tokio::time::timeout(now, membership.unsubscribed()).await.unwrap();
+
+        membership.set_unjoined(false);
+        membership.ready_to_join().await.unwrap();
+        assert!(tokio::time::timeout(now, membership.unsubscribed()).await.is_err());
+        let dispatched = membership.dispatch(|_| Some(assigned.clone()), &|| {});
+        assert!(tokio::time::timeout(now, dispatched).await.is_err());
+        assert_eq!(membership.take(), Some(assigned));
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ impl Membership {
             state.reports.clear();
             state.reported.clear();
             if subscription.is_none() {
+                state.unsubscribes += 1;
                 state.owned.clear();
                 state.pending = None;
             } else if state.subscription.is_none() {
@@ -151,7 +152,8 @@ impl Membership {
         if state.subscription.is_none() {
             return Ok(MemberIdentity { instance_id: None, ..MemberIdentity::default() });
         }
-        match state.member_state {
+        let member_state = if state.has_unsubscribed() { MemberState::Unjoined } else { state.member_state };
+        match member_state {
             MemberState::Stable => Ok(state.identity.clone()),
             MemberState::Joining => Err(Error::server(
                 ErrorCode::REBALANCE_IN_PROGRESS,

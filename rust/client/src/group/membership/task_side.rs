@@ -20,19 +20,23 @@ impl Membership {
         self.lock().joins
     }
 
-    /// Waits until there is a subscription and the application polls. Returns `None` when the consumer closes.
+    /// Waits until there is a subscription and the application polls, and begins a membership. Returns `None` when the
+    /// consumer closes.
     pub(crate) async fn ready_to_join(&self) -> Option<()> {
         self.wait_for(|state| match (state.closing, &state.subscription) {
             (true, _) => Some(None),
-            (false, Some(_)) if !state.awaiting_poll => Some(Some(())),
+            (false, Some(_)) if !state.awaiting_poll => {
+                state.unsubscribes_at_start = state.unsubscribes;
+                Some(Some(()))
+            }
             _ => None,
         })
         .await
     }
 
-    /// Waits until the consumer has no subscription.
+    /// Waits until the consumer unsubscribes. Returns even if it has subscribed again since.
     pub(crate) async fn unsubscribed(&self) {
-        self.wait_for(|state| state.subscription.is_none().then_some(())).await;
+        self.wait_for(|state| state.has_unsubscribed().then_some(())).await;
     }
 
     /// Returns the subscription and its version. Waits while the consumer has no subscription; the caller detects that
@@ -52,9 +56,13 @@ impl Membership {
     }
 
     /// Suspends the task until the application polls. If `failure` is given, the task stays suspended until `poll` has
-    /// raised this error.
+    /// raised this error. Does nothing if the consumer has unsubscribed: the error of a previous subscription does not
+    /// concern the next one.
     pub(crate) fn suspend_until_poll(&self, failure: Option<Error>) {
         let mut state = self.lock();
+        if state.has_unsubscribed() {
+            return;
+        }
         // A poll that began earlier and is still running also counts.
         state.awaiting_poll = failure.is_some() || state.polling == 0;
         // Two members with the same `group.instance.id` would fence each other endlessly.
@@ -128,19 +136,24 @@ impl Membership {
     }
 
     /// Dispatches the event that `make` returns for the owned partitions, and waits until it is acknowledged. Replaces
-    /// a pending event that was not taken yet.
+    /// a pending event that was not taken yet. Dispatches nothing if the consumer has unsubscribed, because the event
+    /// would reach the next subscription.
     pub(crate) async fn dispatch(&self, make: impl Fn(&Owned) -> Option<Rebalance>, wake: &(dyn Fn() + Send + Sync)) {
         let id = self
             .wait_for(|state| {
+                if state.has_unsubscribed() {
+                    return Some(None);
+                }
                 if state.pending.as_ref().is_some_and(|pending| pending.taken) {
                     return None;
                 }
                 state.last_event_id += 1;
                 let id = state.last_event_id;
                 state.pending = make(&state.owned).map(|event| PendingRebalance { event, taken: false, id });
-                Some(id)
+                Some(Some(id))
             })
             .await;
+        let Some(id) = id else { return };
         wake();
         self.wait_for(|state| state.pending.as_ref().is_none_or(|pending| pending.id != id).then_some(())).await;
     }
