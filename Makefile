@@ -307,11 +307,12 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
-generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options, THIRD-PARTY-NOTICES
+generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options; methods of the admin clients; THIRD-PARTY-NOTICES
 	$(BIN)/python -m samsarrow.cli options > docs/options.md
 	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
 	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
 	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/admin_methods.py
 	$(BIN)/python tools/pages.py
 	$(BIN)/python tools/notices.py
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = ROOT / "tools" / "prose_limits.json"
 # Files that are generated.
-GENERATED = {"python/samsarrow/exceptions.py", "python/samsarrow/options.py"}
+GENERATED = {f"python/samsarrow/{name}.py" for name in ("_admin/aio", "_admin/sync", "exceptions", "options")}
 # First words of relative clauses and questions. A comment says more if it opens with a noun or a verb.
 OPENERS = re.compile(r"(?:What|Which|Who|Whom|Whose|Where|How|When|Why|That|Those|Whatever|Whether|As far|As long)\b")
 PERSONS = re.compile(r"\b(?:nobody|somebody|anybody|someone|anyone|no one)\b", re.IGNORECASE)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._admin.access_sync import AccessAdmin
-from samsarrow._admin.cluster_sync import ClusterAdmin
-from samsarrow._admin.configs_sync import ConfigAdmin
-from samsarrow._admin.groups_sync import GroupAdmin
-from samsarrow._admin.offsets_sync import OffsetAdmin
-from samsarrow._admin.replicas_sync import ReplicaAdmin
-from samsarrow._admin.topics_sync import TopicAdmin
-from samsarrow._admin.transactions_sync import TransactionAdmin
+from samsarrow._admin.sync import AdminMethods
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.metrics.client import AdminMetrics, of_admin, to_uuid
@@ -25,9 +18,7 @@ if TYPE_CHECKING:
     from samsarrow.options import AdminOptions
 
 
-class Admin(
-    TopicAdmin, ConfigAdmin, ClusterAdmin, ReplicaAdmin, GroupAdmin, OffsetAdmin, TransactionAdmin, AccessAdmin
-):
+class Admin(AdminMethods):
     """Administers a cluster: topics, settings, groups, replicas, transactions, users and more.
 
     The client connects on the first call. Calls on several resources continue after a failure. Reads return `Results`,

@@ -1,8 +1,4 @@
-"""Requests for users, ACLs and delegation tokens.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for users, ACLs and delegation tokens."""
 
 from __future__ import annotations
 
@@ -51,6 +47,19 @@ TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, in
 def describe_users(
     core: _core.Admin, users: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[str, tuple[ScramCredentialInfo, ...]]]:
+    """Returns the SCRAM mechanisms of users whose passwords the cluster stores (KIP-554).
+
+    Args:
+        users: names; by default all users with such a password.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The mechanisms of each user. Looking up a user without a stored password raises `ResourceNotFoundError`.
+
+    Raises:
+        ClusterAuthorizationFailedError: this user may not describe the cluster.
+        UnsupportedVersionError: the brokers are older than Kafka 2.7, or older than 3.5 in KRaft mode.
+    """
     names = None if users is None else names_of("users", users)
     call = _core.admin_describe_users(core, names, to_seconds(timeout))
     return call.then(reads(str, _mechanisms, (str, tuple[ScramCredentialInfo])))
@@ -60,6 +69,23 @@ def describe_users(
 def alter_users(
     core: _core.Admin, alterations: Iterable[ScramAlteration], *, timeout: Seconds | None = None
 ) -> Call[dict[str, None]]:
+    """Sets and deletes SCRAM passwords of users (KIP-554).
+
+    Passwords are salted and hashed locally, and never sent. Brokers accept one change per user at a time: several
+    changes of a user are made one after another, up to the first failure.
+
+    Args:
+        alterations: passwords to set and delete, at most one alteration per user and mechanism.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: not all alterations of some users were made. It has the error of each user:
+            `ResourceNotFoundError` if a password to delete does not exist, `UnacceptableCredentialError` for more
+            iterations than the cluster allows.
+        ConfigurationError: an alteration has fewer than 4096 iterations or an empty password, or a user has two
+            alterations of one mechanism. Nothing is changed.
+        UnsupportedVersionError: the brokers are older than Kafka 2.7, or older than 3.5 in KRaft mode.
+    """
     rows: list[tuple[str, int, tuple[str, int, bytes | None] | None]] = []
     for change in alterations:
         credential = None
@@ -78,6 +104,16 @@ def alter_users(
 def describe_acls(
     core: _core.Admin, acl_filter: AclFilter | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[AclBinding]]:
+    """Returns ACLs, sorted by resource (KIP-140).
+
+    Args:
+        acl_filter: ACLs to return; by default all.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        SecurityDisabledError: the cluster has no authorizer, and therefore no ACLs.
+        ClusterAuthorizationFailedError: this user may not describe the cluster.
+    """
     row = _filter_row(AclFilter() if acl_filter is None else acl_filter)
     call = _core.admin_describe_acls(core, row, to_seconds(timeout))
     return call.then(lambda rows: [_binding(row) for row in rows])
@@ -87,6 +123,17 @@ def describe_acls(
 def create_acls(
     core: _core.Admin, acls: Iterable[AclBinding], *, timeout: Seconds | None = None
 ) -> Call[dict[AclBinding, None]]:
+    """Adds ACLs (KIP-140). ACLs that already exist are left unchanged and cause no error.
+
+    Args:
+        acls: ACLs to add.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some ACLs were not added, with the error of each: `SecurityDisabledError` if the
+            cluster has no authorizer, `InvalidRequestError` for a principal that is not TYPE:NAME.
+        UnsupportedVersionError: an ACL has the pattern type `PREFIXED`, and the brokers are older than Kafka 2.0.
+    """
     bindings = list(dict.fromkeys(_checked("acls", AclBinding, acls)))
     call = _core.admin_create_acls(core, [_acl_row(acl) for acl in bindings], to_seconds(timeout))
     return call.then(writes(_binding))
@@ -96,6 +143,19 @@ def create_acls(
 def delete_acls(
     core: _core.Admin, filters: Iterable[AclFilter], *, timeout: Seconds | None = None
 ) -> Call[dict[AclFilter, tuple[AclBinding, ...]]]:
+    """Removes all ACLs that match any of several filters (KIP-140).
+
+    Args:
+        filters: filters that select ACLs; `AclBinding.to_filter` returns the filter that matches one ACL.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The removed ACLs by filter.
+
+    Raises:
+        PartialFailureError: some ACLs were not removed. It has the error of each failed filter and of each ACL that
+            remains: `SecurityDisabledError` if the cluster has no authorizer.
+    """
     unique = list(dict.fromkeys(_checked("filters", AclFilter, filters)))
     call = _core.admin_delete_acls(core, [_filter_row(acl_filter) for acl_filter in unique], to_seconds(timeout))
     return call.then(_removed)
@@ -110,6 +170,35 @@ def create_delegation_token(
     max_lifetime: Seconds | None = None,
     timeout: Seconds | None = None,
 ) -> Call[DelegationToken]:
+    """Creates a delegation token: a temporary login to pass on instead of a password (KIP-48).
+
+    ```python
+    token = admin.create_delegation_token(max_lifetime=3600)
+    Consumer({"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config, ...})
+    ```
+
+    The token reaches all brokers with a delay, so a login right after this call may be rejected and succeed when it
+    is retried.
+
+    Args:
+        owner: principal of clients that log in with the token, `User:alice`; by default this client's user
+            (KIP-373).
+        renewers: principals that may renew the token, besides the owner.
+        max_lifetime: seconds after which the token expires even if it is renewed; the default and the maximum are
+            the brokers' `delegation.token.max.lifetime.ms`.
+        timeout: seconds, by default `default.api.timeout.ms`. If the call times out, the brokers may still have
+            created a token, whose secret is then lost.
+
+    Raises:
+        DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.
+        DelegationTokenRequestNotAllowedError: this client did not log in, or logged in with a delegation token.
+        DelegationTokenAuthorizationFailedError: `owner` is another user, and this client's user does not have
+            CREATE_TOKENS on that user.
+        InvalidPrincipalTypeError: the type of the owner or of a renewer is not `User`.
+        ConfigurationError: the owner or a renewer does not have the form TYPE:NAME.
+        UnsupportedVersionError: the brokers are older than Kafka 1.1, or older than 3.6 in KRaft mode, or `owner`
+            is set and they are older than 3.3.
+    """
     call = _core.admin_create_delegation_token(
         core, owner, names_of("renewers", renewers), to_seconds(max_lifetime), to_seconds(timeout)
     )
@@ -124,6 +213,22 @@ def renew_delegation_token(
     renew_period: Seconds | None = None,
     timeout: Seconds | None = None,
 ) -> Call[int]:
+    """Extends a delegation token, up to its maximum lifetime.
+
+    Args:
+        token: the token, or the bytes of its `hmac`.
+        renew_period: seconds from now until the token expires; by default the brokers'
+            `delegation.token.expiry.time.ms`.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The expiry time, milliseconds since 1970.
+
+    Raises:
+        DelegationTokenNotFoundError: the token does not exist, or the broker does not know it yet.
+        DelegationTokenExpiredError: the token has expired.
+        DelegationTokenOwnerMismatchError: this client's user is neither the owner nor a renewer of the token.
+    """
     return _core.admin_renew_delegation_token(core, _hmac(token), to_seconds(renew_period), to_seconds(timeout))
 
 
@@ -135,6 +240,21 @@ def expire_delegation_token(
     expiry_period: Seconds | None = None,
     timeout: Seconds | None = None,
 ) -> Call[int]:
+    """Expires a delegation token, immediately or later.
+
+    Args:
+        token: the token, or the bytes of its `hmac`.
+        expiry_period: seconds from now until the token expires; by default it expires immediately.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The expiry time, milliseconds since 1970.
+
+    Raises:
+        DelegationTokenNotFoundError: the token does not exist, or the broker does not know it yet.
+        DelegationTokenExpiredError: the token has expired.
+        DelegationTokenOwnerMismatchError: this client's user is neither the owner nor a renewer of the token.
+    """
     return _core.admin_expire_delegation_token(core, _hmac(token), to_seconds(expiry_period), to_seconds(timeout))
 
 
@@ -142,6 +262,17 @@ def expire_delegation_token(
 def describe_delegation_tokens(
     core: _core.Admin, owners: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[DelegationToken]]:
+    """Returns the delegation tokens that have not expired, sorted by creation time.
+
+    Args:
+        owners: principals that own the tokens, such as `User:alice`; by default all tokens that this client's user
+            may see are returned.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.
+        DelegationTokenRequestNotAllowedError: this client did not log in, or logged in with a delegation token.
+    """
     names = None if owners is None else names_of("owners", owners)
     call = _core.admin_describe_delegation_tokens(core, names, to_seconds(timeout))
     return call.then(lambda rows: [_token(row) for row in rows])

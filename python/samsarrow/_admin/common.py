@@ -11,7 +11,7 @@ from samsarrow.types import TopicPartition
 
 
 class AdminBase:
-    """Base of the blocking admin classes; `_open` is the Rust client."""
+    """Base of the generated methods; `_open` is the Rust client."""
 
     @property
     def _open(self) -> _core.Admin:

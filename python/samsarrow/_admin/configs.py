@@ -1,8 +1,4 @@
-"""Requests for settings and quotas.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for settings and quotas."""
 
 from __future__ import annotations
 
@@ -48,6 +44,20 @@ def describe_configs(
     documentation: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[ConfigResource, dict[str, ConfigEntry]]]:
+    """Returns the settings of topics, brokers, loggers, groups and client metrics.
+
+    Args:
+        resources: resources whose settings to return; or a mapping from each resource to the names of the settings
+            to return, None for all its settings.
+        synonyms: also return the values that each setting has in all its sources, in order of precedence (KIP-226,
+            Kafka 1.1).
+        documentation: also return the documentation of settings (KIP-569, Kafka 2.6).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The settings of each resource, by name. Looking up a topic that does not exist raises
+        `UnknownTopicOrPartitionError`.
+    """
     names_by_resource = resources if isinstance(resources, Mapping) else dict.fromkeys(resources)
     rows = [
         (_resource_row(resource), None if names is None else list(names))
@@ -65,6 +75,18 @@ def alter_configs(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[ConfigResource, None]]:
+    """Changes individual settings; other settings stay unchanged (KIP-339, Kafka 2.3).
+
+    Args:
+        changes: by resource, the new values by name of the setting (None resets it to the default), or a
+            `ConfigChange`.
+        validate_only: only check whether the changes are possible.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some resources were not changed. It has the error of each, such as
+            `InvalidConfigError`.
+    """
     rows = [(_resource_row(resource), _change_rows(change)) for resource, change in changes.items()]
     return _core.admin_alter_configs(core, rows, validate_only, to_seconds(timeout)).then(writes(_resource))
 
@@ -73,6 +95,12 @@ def alter_configs(
 def list_config_resources(
     core: _core.Admin, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
 ) -> Call[tuple[ConfigResource, ...]]:
+    """Lists the resources that have settings (KIP-1142, Kafka 4.1; 3.7 to 4.0 list only client metrics).
+
+    Args:
+        types: types of resources; by default all.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     kinds = [ConfigResourceType(kind).value for kind in types]
     call = _core.admin_list_config_resources(core, kinds, to_seconds(timeout))
     return call.then(lambda rows: tuple(_resource(row) for row in rows))
@@ -86,6 +114,17 @@ def describe_quotas(
     strict: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[QuotaEntity, dict[str, float]]]:
+    """Returns the quotas of users, clients and addresses (KIP-546, Kafka 2.6).
+
+    Args:
+        components: components that entities must have, by type (`user`, `client-id`, `ip`): a name, None for the
+            default entity, or `ANY` for both. By default all entities are returned.
+        strict: leave out entities that also have components of other types.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The quotas of each entity by name, such as `producer_byte_rate`.
+    """
     filters = []
     for kind, name in (components or {}).items():
         matching = 2 if name is ANY else 1 if name is None else 0
@@ -102,6 +141,17 @@ def alter_quotas(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[QuotaEntity, None]]:
+    """Sets and removes quotas (KIP-546, Kafka 2.6), all in one request.
+
+    Args:
+        changes: by entity, the new values by name of the quota; None removes the quota.
+        validate_only: only check whether the changes are possible.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the quotas of some entities were not changed. It has the error of each entity, such as
+            `InvalidRequestError`.
+    """
     rows = [(list(entity.parts.items()), list(quotas.items())) for entity, quotas in changes.items()]
     return _core.admin_alter_quotas(core, rows, validate_only, to_seconds(timeout)).then(writes(_entity))
 

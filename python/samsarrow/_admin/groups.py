@@ -1,8 +1,4 @@
-"""Requests for groups, their members and their lag.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for groups, their members and their lag."""
 
 from __future__ import annotations
 
@@ -44,6 +40,12 @@ if TYPE_CHECKING:
 
 @names_arguments
 def find_coordinator(core: _core.Admin, group: str, *, timeout: Seconds | None = None) -> Call[Node]:
+    """Returns the broker that coordinates a group.
+
+    Args:
+        group: any name; the group need not exist.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     return _core.admin_find_coordinator(core, group, to_seconds(timeout)).then(lambda row: Node(*row))
 
 
@@ -56,6 +58,17 @@ def list_groups(
     protocol_types: Iterable[str] = (),
     timeout: Seconds | None = None,
 ) -> Call[dict[str, GroupListing]]:
+    """Lists the groups of all brokers, by name. If several filters are set, a group must match all of them.
+
+    Args:
+        states: only groups in one of these states, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
+        types: only groups of one of these types, `classic`, `consumer`, `share`, `streams`, in any case (KIP-848,
+            Kafka 3.8).
+        protocol_types: only groups of one of these protocol types, such as `consumer`, `connect`, or the empty
+            string for a group that has only offsets (KIP-1043). The client applies this filter, so it works with
+            every broker version.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     protocols = names_of("protocol_types", protocol_types)
     filters = names_of("states", states), names_of("types", types), protocols
     call = _core.admin_list_groups(core, *filters, to_seconds(timeout))
@@ -70,6 +83,16 @@ def describe_groups(
     include_authorized_operations: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[str, GroupDescription]]:
+    """Returns the state and members of groups of the classic protocol and of the consumer protocol (KIP-848).
+
+    Args:
+        groups: names.
+        include_authorized_operations: also return the operations that this client may perform (KIP-430, Kafka 2.3).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The groups. Looking up a group that does not exist raises `GroupIdNotFoundError`.
+    """
     names = names_of("groups", groups)
     call = _core.admin_describe_groups(core, names, include_authorized_operations, to_seconds(timeout))
     return call.then(_described)
@@ -77,6 +100,16 @@ def describe_groups(
 
 @names_arguments
 def delete_groups(core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None) -> Call[dict[str, None]]:
+    """Deletes groups and their offsets. The groups must have no members, and can be of any type.
+
+    Args:
+        groups: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some groups were not deleted. It has the error of each, such as `NonEmptyGroupError` or
+            `GroupIdNotFoundError`.
+    """
     return _core.admin_delete_groups(core, names_of("groups", groups), to_seconds(timeout)).then(writes(str))
 
 
@@ -89,6 +122,20 @@ def remove_members(
     reason: str = "removed by an administrator",
     timeout: Seconds | None = None,
 ) -> Call[dict[RemovedMember, None]]:
+    """Removes members from a group (KIP-345). A removed member whose process still runs joins the group again.
+
+    Args:
+        group: name of the group.
+        members: member ids, or `RemovedMember`s, which can also identify static members by `instance_id`; by
+            default all members.
+        reason: reason for the broker's log (KIP-800).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some members were not removed. It has the error of each, such as
+            `UnknownMemberIdError`.
+        KafkaError: the request failed as a whole.
+    """
     if isinstance(members, str):
         raise TypeError("members must be several members, not one str")
     removed = None if members is None else [m if isinstance(m, RemovedMember) else RemovedMember(m) for m in members]
@@ -101,6 +148,19 @@ def remove_members(
 def group_lag(
     core: _core.Admin, groups: Iterable[str], *, read_committed: bool = False, timeout: Seconds | None = None
 ) -> Call[Results[str, GroupLag]]:
+    """Returns the lag of groups in the partitions for which they have committed offsets.
+
+    Sends one request to each coordinator (Kafka 3.0) and each leader, regardless of the number of groups.
+
+    Args:
+        groups: names.
+        read_committed: count up to the last stable offset, where consumers with `read_committed` stop reading,
+            instead of the high watermark.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The groups. The lag of a group without committed offsets has no partitions.
+    """
     call = _core.admin_group_lag(core, names_of("groups", groups), read_committed, to_seconds(timeout))
     return call.then(_lags)
 
@@ -109,6 +169,15 @@ def group_lag(
 def describe_share_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, ShareGroupDescription]]:
+    """Returns the state and members of share groups (KIP-932, Kafka 4.1).
+
+    Args:
+        groups: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The groups. Looking up a group that does not exist raises `GroupIdNotFoundError`.
+    """
     call = _core.admin_describe_share_groups(core, names_of("groups", groups), to_seconds(timeout))
     return call.then(_share_groups)
 
@@ -117,6 +186,15 @@ def describe_share_groups(
 def describe_streams_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, StreamsGroupDescription]]:
+    """Returns the state, topology and members of Kafka Streams groups (KIP-1071, Kafka 4.1).
+
+    Args:
+        groups: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The groups. Looking up a group that does not exist raises `GroupIdNotFoundError`.
+    """
     call = _core.admin_describe_streams_groups(core, names_of("groups", groups), to_seconds(timeout))
     return call.then(_streams_groups)
 

@@ -1,8 +1,4 @@
-"""Requests for committed offsets and partition offsets.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for committed offsets and partition offsets."""
 
 from __future__ import annotations
 
@@ -48,6 +44,24 @@ def commit_offsets(
     timestamp: int | datetime | None = None,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, None]]:
+    """Commits offsets on behalf of a group, which must have no members.
+
+    Args:
+        group: name of the group.
+        offsets: offsets to commit. ZooKeeper stores offsets only, without metadata and leader epochs.
+        api_version: version of the request. Version 0 stores the offsets in ZooKeeper, later versions in Kafka. By
+            default the option `api.version.offset_commit`, or the newest.
+        retention: seconds for which the broker keeps the offsets. Only versions 2 to 4 of the request have a
+            retention. By default, and in other versions, the broker decides.
+        timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`. Only version 1 of the
+            request has a commit time.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some offsets were not committed. It has the error of each partition.
+        KafkaError: the whole request failed, for example because the group has members, the broker does not support
+            the version, or the coordinator cannot be reached.
+    """
     rows = [(to_pair(tp), to_committed(o)) for tp, o in offsets.items()]
     time = None if timestamp is None else to_milliseconds(timestamp)
     seconds = to_seconds(retention)
@@ -65,6 +79,20 @@ def fetch_offsets(
     require_stable: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
+    """Returns a group's committed offsets.
+
+    Args:
+        group: name of the group.
+        partitions: partitions to look up; by default all partitions with a committed offset, which versions 0 and 1
+            cannot return.
+        api_version: version of the request. Version 0 reads from ZooKeeper, later versions from Kafka. By default
+            the option `api.version.offset_fetch`, or the newest.
+        require_stable: wait until no transaction with offsets of the group is open; needs version 7 or later.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The offset of each partition, None without a committed offset.
+    """
     pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
     call = _core.admin_fetch_offsets(core, [(group, pairs)], api_version, require_stable, to_seconds(timeout))
     return call.then(lambda rows: _groups(rows)[group])
@@ -79,6 +107,19 @@ def fetch_offsets_many(
     require_stable: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[str, dict[TopicPartition, OffsetAndMetadata | None]]]:
+    """Returns the committed offsets of several groups.
+
+    Groups with the same coordinator share one request if the broker supports it (version 8 and later).
+
+    Args:
+        groups: names of groups, or a mapping from each name to the partitions to look up, None for all partitions.
+        api_version: as in `fetch_offsets`.
+        require_stable: as in `fetch_offsets`.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The offsets of each group.
+    """
     if isinstance(groups, str):
         raise TypeError("groups must be several names or a mapping, not one str")
     rows = _group_rows(groups)
@@ -89,6 +130,17 @@ def fetch_offsets_many(
 def delete_offsets(
     core: _core.Admin, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
+    """Deletes a group's committed offsets of some partitions. No member of the group may subscribe to their topics.
+
+    Args:
+        group: name of the group.
+        partitions: partitions whose offsets to delete.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some offsets were not deleted. It has the error of each partition.
+        KafkaError: the whole request failed, for example because the group does not exist.
+    """
     pairs = [to_pair(tp) for tp in partitions]
     return _core.admin_delete_offsets(core, group, pairs, to_seconds(timeout)).then(writes(_tp))
 
@@ -101,6 +153,17 @@ def list_offsets(
     read_committed: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[TopicPartition, OffsetAndTimestamp | None]]:
+    """Looks up offsets of partitions at their leaders.
+
+    Args:
+        partitions: by partition, the offset to look up: an `OffsetSpec`; or a time (milliseconds since 1970, or a
+            `datetime`) to find the first record at or after that time.
+        read_committed: return the last stable offset as the end, instead of the high watermark.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The offsets; the timestamp is -1 if the broker returns none. None if no record at or after the time exists.
+    """
     rows = []
     for tp, spec in partitions.items():
         time = spec if isinstance(spec, OffsetSpec) else to_milliseconds(spec)
@@ -120,6 +183,16 @@ def list_share_offsets(
     *,
     timeout: Seconds | None = None,
 ) -> Call[Results[str, Results[TopicPartition, ShareOffset | None]]]:
+    """Returns the start offsets of share groups (KIP-932, Kafka 4.1).
+
+    Args:
+        groups: names of groups, or a mapping from each name to the partitions to look up, None for all partitions.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The start offset and lag by partition, for each group. None for a partition that the group has not started
+        to read.
+    """
     if isinstance(groups, str):
         raise TypeError("groups must be several names or a mapping, not one str")
     return _core.admin_list_share_offsets(core, _group_rows(groups), to_seconds(timeout)).then(_share_offsets)
@@ -129,6 +202,17 @@ def list_share_offsets(
 def alter_share_offsets(
     core: _core.Admin, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
+    """Sets the start offsets of a share group, which must have no members (KIP-932, Kafka 4.1).
+
+    Args:
+        group: name of the group.
+        offsets: by partition, the offset of the first record to read.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the offsets of some partitions were not set. It has the error of each partition.
+        KafkaError: the whole request failed, for example because the group has members or does not exist.
+    """
     rows = [(to_pair(tp), offset) for tp, offset in offsets.items()]
     return _core.admin_alter_share_offsets(core, group, rows, to_seconds(timeout)).then(writes(_tp))
 
@@ -137,6 +221,17 @@ def alter_share_offsets(
 def delete_share_offsets(
     core: _core.Admin, group: str, topics: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[dict[str, None]]:
+    """Deletes the start offsets of a share group in topics; the group must have no members (KIP-932, Kafka 4.1).
+
+    Args:
+        group: name of the group.
+        topics: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the start offsets of some topics were not deleted. It has the error of each topic.
+        KafkaError: the whole request failed, for example because the group has members or does not exist.
+    """
     names = names_of("topics", topics)
     return _core.admin_delete_share_offsets(core, group, names, to_seconds(timeout)).then(writes(str))
 

@@ -1,8 +1,4 @@
-"""Requests for leaders, replica assignments and log directories.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for leaders, replica assignments and log directories."""
 
 from __future__ import annotations
 
@@ -39,6 +35,20 @@ def elect_leaders(
     election: ElectionType = ElectionType.PREFERRED,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, bool]]:
+    """Elects leaders (KIP-183, KIP-460).
+
+    Args:
+        partitions: partitions to elect leaders of; by default all partitions whose leader would change.
+        election: whether to elect the preferred replica, or any live replica.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        By partition, True if a new leader was elected, False if no election was needed.
+
+    Raises:
+        PartialFailureError: the elections of some partitions failed. It has the error of each partition, such as
+            `PreferredLeaderNotAvailableError` or `EligibleLeadersNotAvailableError`.
+    """
     pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
     call = _core.admin_elect_leaders(core, ElectionType(election).value, pairs, to_seconds(timeout))
     return call.then(writes(_tp, lambda key, changed: changed))
@@ -52,6 +62,18 @@ def alter_reassignments(
     allow_replication_factor_change: bool = True,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, None]]:
+    """Starts moving replicas to other brokers (KIP-455, Kafka 2.4).
+
+    Args:
+        replicas: by partition, the brokers to move its replicas to, the preferred leader first; None cancels a move
+            in progress.
+        allow_replication_factor_change: whether the number of replicas may change (KIP-860, Kafka 4.1).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the reassignments of some partitions were rejected. It has the error of each partition,
+            such as `InvalidReplicaAssignmentError` or `NoReassignmentInProgressError`.
+    """
     rows = [(to_pair(tp), None if brokers is None else list(brokers)) for tp, brokers in replicas.items()]
     call = _core.admin_alter_reassignments(core, rows, allow_replication_factor_change, to_seconds(timeout))
     return call.then(writes(_tp))
@@ -61,6 +83,12 @@ def alter_reassignments(
 def list_reassignments(
     core: _core.Admin, partitions: Iterable[TopicPartition] | None = None, *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, PartitionReassignment]]:
+    """Lists the reassignments in progress (KIP-455, Kafka 2.4).
+
+    Args:
+        partitions: partitions to look up; by default all. Partitions without a reassignment are omitted.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
     call = _core.admin_list_reassignments(core, pairs, to_seconds(timeout))
     return call.then(lambda rows: {_tp(tp): PartitionReassignment(*map(tuple, brokers)) for tp, brokers in rows})
@@ -70,6 +98,15 @@ def list_reassignments(
 def log_dirs(
     core: _core.Admin, brokers: Iterable[int] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[int, tuple[LogDir, ...]]]:
+    """Describes the log directories of brokers and the replicas in them (KIP-113).
+
+    Args:
+        brokers: ids; by default all.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The log directories of each broker.
+    """
     ids = None if brokers is None else list(brokers)
     call = _core.admin_log_dirs(core, ids, to_seconds(timeout))
     return call.then(reads(int, _dirs, (int, tuple[LogDir])))
@@ -79,6 +116,17 @@ def log_dirs(
 def move_replicas(
     core: _core.Admin, replicas: Mapping[Replica, str], *, timeout: Seconds | None = None
 ) -> Call[dict[Replica, None]]:
+    """Moves replicas to other log directories of their brokers (KIP-113); `log_dirs` shows the progress.
+
+    Args:
+        replicas: by replica, the path of the log directory. A replica that does not exist yet will be created
+            there.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the moves of some replicas were rejected. It has the error of each replica, such as
+            `LogDirNotFoundError` or `ReplicaNotAvailableError`.
+    """
     rows = [(((replica.topic, replica.partition), replica.broker), path) for replica, path in replicas.items()]
     call = _core.admin_move_replicas(core, rows, to_seconds(timeout))
     return call.then(writes(lambda raw: Replica(raw[0][0], raw[0][1], raw[1])))

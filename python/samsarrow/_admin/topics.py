@@ -1,8 +1,4 @@
-"""Requests for topics, their partitions and records.
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests for topics, their partitions and records."""
 
 from __future__ import annotations
 
@@ -45,6 +41,23 @@ def create_topics(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, CreatedTopic]]:
+    """Creates topics.
+
+    Args:
+        topics: names of topics to create with the settings below, or `NewTopic`s with settings of their own.
+        num_partitions: number of partitions of topics that are passed as names; -1 for the broker's default.
+        replication_factor: replication factor of topics that are passed as names; -1 for the broker's default.
+        configs: settings of topics that are passed as names.
+        validate_only: only check whether the topics could be created (Kafka 0.10.2).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The created topics, by name.
+
+    Raises:
+        PartialFailureError: some topics were not created. It has the error of each, such as
+            `TopicAlreadyExistsError`.
+    """
     if isinstance(topics, str):
         raise TypeError("topics must be a sequence of names or NewTopics, not one str")
     new_topics = [
@@ -62,6 +75,16 @@ def create_topics(
 def delete_topics(
     core: _core.Admin, topics: Sequence[str | UUID], *, timeout: Seconds | None = None
 ) -> Call[dict[str | UUID, None]]:
+    """Deletes topics.
+
+    Args:
+        topics: names, or ids (KIP-516, Kafka 2.8).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some topics were not deleted. It has the error of each, such as
+            `UnknownTopicOrPartitionError`.
+    """
     if isinstance(topics, str):
         raise TypeError("topics must be a sequence of names, not one str")
     return _core.admin_delete_topics(core, _refs(topics), to_seconds(timeout)).then(writes(_ref))
@@ -71,6 +94,14 @@ def delete_topics(
 def list_topics(
     core: _core.Admin, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[str, TopicListing]]:
+    """Lists topics by name.
+
+    Args:
+        names: names of topics to return. Topics that do not exist are omitted. Looking up a name that the brokers
+            reject, such as an invalid name, raises its error. By default all topics are returned, including
+            internal ones.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     if isinstance(names, str):
         raise TypeError("names must be several names, not one str")
     names = None if names is None else list(names)
@@ -87,6 +118,18 @@ def describe_topics(
     include_authorized_operations: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[str | UUID, TopicDescription]]:
+    """Describes topics with their partitions, leaders and replicas.
+
+    Args:
+        topics: names, or ids (KIP-516, Kafka 3.1).
+        page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all partitions in
+            one response.
+        include_authorized_operations: also return the operations that this client may perform (KIP-430, Kafka 2.3).
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The topics. Looking up a topic that does not exist raises `UnknownTopicOrPartitionError`.
+    """
     if isinstance(topics, str):
         raise TypeError("topics must be several names or ids, not one str")
     refs = _refs(topics)
@@ -102,6 +145,17 @@ def create_partitions(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, None]]:
+    """Adds partitions to topics (KIP-195). From then on, keys map to other partitions than before.
+
+    Args:
+        partitions: total number of partitions by topic, including existing ones.
+        validate_only: only check whether the partitions could be created.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: some topics got no partitions. It has the error of each topic, such as
+            `InvalidPartitionsError`.
+    """
     rows = []
     for topic, count in partitions.items():
         new = count if isinstance(count, NewPartitions) else NewPartitions(count)
@@ -114,6 +168,20 @@ def create_partitions(
 def delete_records(
     core: _core.Admin, before: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, int]]:
+    """Deletes the records of partitions before given offsets (KIP-107).
+
+    Args:
+        before: by partition, the offset of the first record to keep; -1 deletes all records up to the end.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The new log start offset of each partition.
+
+    Raises:
+        PartialFailureError: records of some partitions were not deleted. It has the error of each partition:
+            `OffsetOutOfRangeError` for an offset beyond the end, `PolicyViolationError` if the topic is compacted
+            and its cleanup policy does not include `delete`.
+    """
     rows = [(to_pair(tp), offset) for tp, offset in before.items()]
     return _core.admin_delete_records(core, rows, to_seconds(timeout)).then(writes(_tp, lambda key, low: low))
 

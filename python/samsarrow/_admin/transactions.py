@@ -1,8 +1,4 @@
-"""Requests to list, describe and abort transactions (KIP-664).
-
-Each function returns a pending call, which `Admin` waits for and `AsyncAdmin` awaits. The docstrings are at the methods
-of these classes.
-"""
+"""Requests to list, describe and abort transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -42,6 +38,16 @@ def list_transactions(
     pattern: str | None = None,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, TransactionListing]]:
+    """Lists the transactional ids of all brokers (Kafka 3.0).
+
+    Args:
+        states: only transactional ids in one of these states, such as `Ongoing`.
+        producer_ids: only transactional ids with one of these producer ids.
+        longer_than: only transactional ids whose transaction has been open for more than this number of seconds
+            (KIP-994, Kafka 3.8).
+        pattern: only transactional ids that match this regular expression (RE2; KIP-1152, Kafka 4.1).
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     call = _core.admin_list_transactions(
         core, names_of("states", states), list(producer_ids), to_seconds(longer_than), pattern, to_seconds(timeout)
     )
@@ -52,6 +58,15 @@ def list_transactions(
 def describe_transactions(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, TransactionDescription]]:
+    """Describes transactions by their transactional ids (Kafka 3.0).
+
+    Args:
+        transactional_ids: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Returns:
+        The transactions. Looking up an unknown transactional id raises `TransactionalIdNotFoundError`.
+    """
     ids = names_of("transactional_ids", transactional_ids)
     call = _core.admin_describe_transactions(core, ids, to_seconds(timeout))
     return call.then(reads(str, _described, (str, TransactionDescription)))
@@ -61,6 +76,12 @@ def describe_transactions(
 def describe_producers(
     core: _core.Admin, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[Results[TopicPartition, tuple[ProducerState, ...]]]:
+    """Lists the idempotent and transactional producers that the leaders of partitions remember (Kafka 2.8).
+
+    Args:
+        partitions: partitions that the producers have written to.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     call = _core.admin_describe_producers(core, [to_pair(tp) for tp in partitions], to_seconds(timeout))
     return call.then(reads(_tp, _producers, (TopicPartition, tuple[ProducerState])))
 
@@ -75,6 +96,21 @@ def abort_transaction(
     coordinator_epoch: int | None = None,
     timeout: Seconds | None = None,
 ) -> Call[None]:
+    """Aborts an open transaction in one partition, without its coordinator.
+
+    Use it for transactions that `find_hanging` returns. If the coordinator still knows the transaction, aborting it
+    here loses records: use `fence_producers` instead.
+
+    Args:
+        partition: the partition.
+        producer_id: id of the producer, from `describe_producers`.
+        producer_epoch: epoch of the producer.
+        coordinator_epoch: epoch of the coordinator from `describe_producers`; None if unknown.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        InvalidProducerEpochError: the producer has a newer epoch.
+    """
     pair, epoch = to_pair(partition), coordinator_epoch
     return _core.admin_abort_transaction(core, pair, producer_id, producer_epoch, epoch, to_seconds(timeout))
 
@@ -83,6 +119,15 @@ def abort_transaction(
 def fence_producers(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[dict[str, FencedProducer]]:
+    """Fences the producers of transactional ids and aborts their open transactions (KIP-664).
+
+    Args:
+        transactional_ids: names.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        PartialFailureError: the producers of some transactional ids were not fenced. It has the error of each id.
+    """
     ids = names_of("transactional_ids", transactional_ids)
     call = _core.admin_fence_producers(core, ids, to_seconds(timeout))
     return call.then(writes(str, lambda key, row: FencedProducer(*row)))
@@ -96,6 +141,14 @@ def find_hanging(
     longer_than: Seconds = 900,
     timeout: Seconds | None = None,
 ) -> Call[tuple[HangingTransaction, ...]]:
+    """Finds transactions that block readers and that no coordinator will end (KIP-664, Kafka 3.0).
+
+    Args:
+        partitions: partitions to search; by default all.
+        longer_than: seconds since the last write of the transaction. A value below the brokers'
+            `transaction.max.timeout.ms` can match transactions that are still running.
+        timeout: seconds, by default `default.api.timeout.ms`.
+    """
     pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
     seconds = to_seconds(longer_than)
     call = _core.admin_find_hanging(core, pairs, 0.0 if seconds is None else seconds, to_seconds(timeout))
