@@ -1,10 +1,11 @@
 //! Pool of memory for large columns, shared by the threads that decode records.
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::Bytes;
+use samsarrow_wire::sync::lock;
 
 /// Minimum capacity in bytes of a column in the pool. Smaller columns use the allocator.
 const MIN_POOLED: usize = 256 << 10;
@@ -41,10 +42,6 @@ impl Free {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn max_bytes(&self) -> usize {
         self.max_bytes.load(Ordering::Relaxed)
     }
@@ -67,7 +64,7 @@ impl Pool {
     /// Frees all unused memory. Memory in use is freed when its column is dropped.
     pub fn close(&self) {
         self.0.max_bytes.store(0, Ordering::Relaxed);
-        *self.0.lock() = Free::default();
+        *lock(&self.0.free) = Free::default();
     }
 
     /// Returns an empty column with a capacity of at least `min_capacity` bytes.
@@ -76,7 +73,7 @@ impl Pool {
             return Vec::with_capacity(min_capacity);
         }
         let capacity = min_capacity.next_multiple_of(STEP);
-        let mut free = self.0.lock();
+        let mut free = lock(&self.0.free);
         let fits = |buffer: &Vec<u8>| (min_capacity..=capacity + capacity / 4).contains(&buffer.capacity());
         // Prefer the most recently freed buffer, which may still be in a CPU cache.
         if let Some(buffer) = free.buffers.iter().rposition(fits).and_then(|at| free.take(at)) {
@@ -149,7 +146,7 @@ mod tests {
     }
 
     fn free(pool: &Pool) -> (usize, usize) {
-        let free = pool.0.lock();
+        let free = lock(&pool.0.free);
         (free.buffers.len(), free.bytes)
     }
 

@@ -1,11 +1,12 @@
 //! Dictionary of the column `topic`.
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
+use samsarrow_wire::sync::lock;
 
 /// Topic names in the order of their first use. The dictionary only grows. If several decoders share it, the dictionary
 /// of an earlier batch is therefore a prefix of the dictionary of each later batch.
@@ -23,7 +24,7 @@ struct Names {
 impl Topics {
     /// Returns the dictionary index of `topic`, and adds the topic if it is new.
     pub fn code(&self, topic: &Arc<str>) -> i32 {
-        let mut names = self.lock();
+        let mut names = lock(&self.0);
         if let Some(code) = names.codes.get(topic) {
             return *code;
         }
@@ -36,7 +37,7 @@ impl Topics {
 
     /// Returns the current dictionary.
     pub fn values(&self) -> ArrayRef {
-        let mut names = self.lock();
+        let mut names = lock(&self.0);
         if let Some(values) = &names.values {
             return Arc::clone(values);
         }
@@ -62,10 +63,6 @@ impl Topics {
             *column = Arc::new(renewed);
         }
         RecordBatch::try_new(batch.schema(), columns)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

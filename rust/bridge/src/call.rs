@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Result;
+use samsarrow_client::sync::lock;
 use tokio::task::AbortHandle;
 
 use crate::aio;
@@ -78,7 +79,7 @@ impl Call {
     }
 
     fn take(&self) -> PyResult<Work> {
-        let taken = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = lock(&self.work).take();
         taken.ok_or_else(|| PyRuntimeError::new_err("this call was already started"))
     }
 }
@@ -132,7 +133,7 @@ impl Call {
         let take = move |py: Python<'_>, outcome| finish(py, aio::converter(py, outcome)?, then.as_ref());
         let (completion, iterator) = aio::wait(py, Box::new(take))?;
         let task = runtime.spawn(async move { completion.complete(Some(work.await)) });
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *lock(&self.started) = Some(task.abort_handle());
         Ok(iterator)
     }
 
@@ -140,18 +141,18 @@ impl Call {
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let (runtime, work) = (runtime(py)?, self.take()?);
         let task = runtime.spawn(async move { drop(work.await) });
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *lock(&self.started) = Some(task.abort_handle());
         Ok(())
     }
 
     /// Returns true if the started work has ended.
     fn ended(&self) -> bool {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(AbortHandle::is_finished)
+        lock(&self.started).as_ref().is_none_or(AbortHandle::is_finished)
     }
 
     /// Cancels the started work.
     fn cancel(&self) {
-        if let Some(task) = self.started.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = lock(&self.started).take() {
             task.abort();
         }
     }

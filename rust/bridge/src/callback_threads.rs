@@ -12,7 +12,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
+use samsarrow_client::sync::{lock, wait};
 use tokio::sync::watch;
 
 use crate::interpreter_guard;
@@ -144,13 +145,9 @@ impl CallbackQueue {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a call. Returns false if `limit` calls are already waiting or the queue is closed.
     pub fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.closed || state.closing || state.jobs.len() >= limit {
             return false;
         }
@@ -170,7 +167,7 @@ impl CallbackQueue {
     /// being made, because the greenlet that makes them only continues once the others yield.
     pub fn is_current_thread(&self) -> bool {
         if self.hub.get().is_some() {
-            return self.lock().busy;
+            return lock(&self.state).busy;
         }
         CURRENT_QUEUE.get() == std::ptr::from_ref(self).addr()
     }
@@ -179,7 +176,7 @@ impl CallbackQueue {
     /// thread would wait for itself.
     pub async fn wait_until_drained(&self) {
         let (target, taken_over) = {
-            let state = self.lock();
+            let state = lock(&self.state);
             (state.pushed, state.taken_over)
         };
         if !taken_over && !self.is_current_thread() && interpreter_guard::is_open() {
@@ -195,13 +192,13 @@ impl CallbackQueue {
 
     /// Returns true if more than [`MAX_PENDING`] calls are unfinished.
     pub fn is_backlogged(&self) -> bool {
-        !self.is_current_thread() && self.lock().pushed.saturating_sub(*self.done.borrow()) > MAX_PENDING
+        !self.is_current_thread() && lock(&self.state).pushed.saturating_sub(*self.done.borrow()) > MAX_PENDING
     }
 
     /// Closes the queue and drops the waiting calls.
     pub fn close(&self) {
         let jobs = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.closed = true;
             std::mem::take(&mut state.jobs)
         };
@@ -213,7 +210,7 @@ impl CallbackQueue {
     /// Replaces the waiting calls by a last call, after which the thread ends.
     pub fn close_with(&self, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) {
         let dropped = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             let dropped = std::mem::take(&mut state.jobs);
             state.jobs.push_back(Box::new(job));
             state.closing = true;
@@ -226,7 +223,7 @@ impl CallbackQueue {
     /// Stops handing out calls until [`resume`](Self::resume). Waits at most [`STALL_TIMEOUT`] until the thread is
     /// idle. Must be called without the GIL.
     pub fn pause(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.pauses += 1;
         let busy = |state: &mut State| !state.idle && !state.closed;
         drop(self.became_idle.wait_timeout_while(state, STALL_TIMEOUT, busy));
@@ -236,13 +233,13 @@ impl CallbackQueue {
     /// [`wait_until_drained`](Self::wait_until_drained) returns immediately, because the queue's thread can no longer
     /// attach to the interpreter.
     pub fn take_over(&self) {
-        self.lock().taken_over = true;
+        lock(&self.state).taken_over = true;
         self.pause();
     }
 
     /// Undoes [`pause`](Self::pause).
     pub fn resume(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.pauses -= 1;
         drop(state);
         self.ready.notify_one();
@@ -251,7 +248,7 @@ impl CallbackQueue {
     /// Returns the next batch for a thread other than the queue's own thread, and marks the previous batch as
     /// completed.
     fn next_batch_for_other_thread(&self) -> Vec<Job> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         self.done.send_replace(state.dispatched);
         let count = state.jobs.len().min(MAX_BATCH);
         state.dispatched += count as u64;
@@ -261,7 +258,7 @@ impl CallbackQueue {
     /// Reserves the queued calls for the caller. Returns false if there are none, if the queue is paused, or if another
     /// greenlet is making them.
     fn begin_serving(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.busy || state.pauses > 0 || state.jobs.is_empty() {
             return false;
         }
@@ -270,16 +267,16 @@ impl CallbackQueue {
     }
 
     fn end_serving(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.busy = false;
         self.done.send_replace(state.dispatched);
     }
 
     /// Waits for calls that were queued since the hub was last notified. Returns false once the queue is closed.
     fn wait_for_push(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while state.notified == state.pushed && !state.closed {
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.ready, state);
         }
         state.notified = state.pushed;
         !state.closed
@@ -287,7 +284,7 @@ impl CallbackQueue {
 
     /// Marks the previous batch as completed, and the thread as idle.
     fn mark_idle(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.idle = true;
         self.done.send_replace(state.dispatched);
         self.became_idle.notify_all();
@@ -295,9 +292,9 @@ impl CallbackQueue {
 
     /// Waits for the next batch. Returns `None` once the queue is closed.
     fn next_batch(&self) -> Option<Vec<Job>> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while (state.jobs.is_empty() || state.pauses > 0) && !state.closed {
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.ready, state);
         }
         let count = state.jobs.len().min(MAX_BATCH);
         state.dispatched += count as u64;
@@ -393,7 +390,7 @@ pub fn serve(py: Python<'_>, start: Instant) -> PyResult<()> {
     let queues = [logging::current(), CALLBACKS.started(), EVENTS.started()];
     for queue in queues.into_iter().flatten() {
         let may_serve = queue.hub.get().is_some_and(|hub| *hub == here || start.elapsed() > STALL_TIMEOUT);
-        if may_serve && !queue.lock().jobs.is_empty() {
+        if may_serve && !lock(&queue.state).jobs.is_empty() {
             py.import("samsarrow._threads")?.getattr("serve")?.call1((Worker(queue),))?;
         }
     }
@@ -434,7 +431,7 @@ impl LazyQueue {
     /// during a fork.
     pub fn get(&self, py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
         let queue = {
-            let mut slot = self.lock();
+            let mut slot = lock(&self.queue);
             if let Some(queue) = slot.as_ref().filter(|queue| queue.pid == process_id()) {
                 return Ok(Arc::clone(queue));
             }
@@ -444,17 +441,13 @@ impl LazyQueue {
             std::mem::forget(slot.replace(Arc::clone(&queue)));
             queue
         };
-        start_worker(py, &queue, self.name, self.runs_on).inspect_err(|_| *self.lock() = None)?;
+        start_worker(py, &queue, self.name, self.runs_on).inspect_err(|_| *lock(&self.queue) = None)?;
         Ok(queue)
     }
 
     /// Returns the queue if it was created in this process.
     pub fn started(&self) -> Option<Arc<CallbackQueue>> {
-        self.lock().as_ref().filter(|queue| queue.pid == process_id()).map(Arc::clone)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<CallbackQueue>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue).as_ref().filter(|queue| queue.pid == process_id()).map(Arc::clone)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Delivery results of sent records and batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
@@ -13,6 +13,7 @@ use samsarrow_client::producer::{
     BatchDelivery as CoreBatch, CompletionListener, Delivery as CoreDelivery, PartOutcome, PartitionReceipt,
     RecordMetadata,
 };
+use samsarrow_client::sync::lock;
 
 use crate::aio;
 use crate::call::Call;
@@ -189,7 +190,7 @@ impl BatchDelivery {
             let (pending, done) = (Arc::clone(&pending), Arc::clone(&done));
             part.on_ready(move || {
                 if pending.fetch_sub(1, Ordering::AcqRel) == 1
-                    && let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take()
+                    && let Some(done) = lock(&done).take()
                 {
                     done();
                 }

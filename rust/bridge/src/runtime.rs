@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use samsarrow_client::error::{Error, Result};
+use samsarrow_client::sync::lock;
 use tokio::runtime::Runtime;
 
 use crate::callback_threads::{self, CALLBACKS};
@@ -115,7 +116,7 @@ pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
 /// that the lock is never held during a fork.
 pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let pid = process_id();
-    if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
+    if let Some((owner, runtime)) = &*lock(&RUNTIME)
         && *owner == pid
     {
         return Ok(Arc::clone(runtime));
@@ -126,7 +127,7 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
         .enable_all()
         .build()?;
     logging::start(py)?;
-    let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut slot = lock(&RUNTIME);
     if let Some((owner, runtime)) = &*slot
         && *owner == pid
     {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use samsarrow_wire::sync::lock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -18,7 +19,6 @@ use tokio::time::timeout;
 use crate::api::{self, Outcome};
 use crate::security::{Session, Stream};
 use crate::state::State;
-use crate::sync::lock;
 
 const READ_BYTES: usize = 16 << 10;
 /// Maximum buffer capacity in bytes that is allocated before the bytes arrive.

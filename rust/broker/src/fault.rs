@@ -7,8 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
-
-use crate::sync::lock;
+use samsarrow_wire::sync::lock;
 
 /// A fault injected into one request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod api;
 mod broker;
+mod clock;
 mod connection;
 mod fault;
 mod log;
@@ -10,7 +11,6 @@ mod node;
 mod options;
 mod security;
 mod state;
-mod sync;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};

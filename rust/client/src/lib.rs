@@ -21,6 +21,9 @@ mod secret;
 pub mod security;
 pub mod types;
 
+#[doc(hidden)]
+pub use samsarrow_wire::sync;
+
 /// Parsers of untrusted bytes from logins and keystores, exported for rust/fuzz.
 #[cfg(feature = "fuzz")]
 pub mod fuzz {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use samsarrow_client::config::ClientKind;
@@ -16,6 +16,7 @@ use samsarrow_spark::local_options::LocalOptions;
 use samsarrow_spark::options::Reading;
 use samsarrow_spark::tokens::Token;
 use samsarrow_spark::{Driver, ReadOptions};
+use samsarrow_wire::sync::lock;
 use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
 use zeroize::Zeroizing;
@@ -230,10 +231,6 @@ impl Shared {
 fn single_offset(offsets: Vec<(TopicPartition, i64)>) -> ClientResult<i64> {
     let missing = || samsarrow_client::error::Error::corrupt("a broker returned no offset of a partition");
     offsets.first().map(|(_, offset)| *offset).ok_or_else(missing)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse_options(mut json: Value) -> Option<RawOptions> {

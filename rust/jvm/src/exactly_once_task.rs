@@ -2,7 +2,7 @@
 //! transaction. If an earlier attempt has committed the rows, the task skips them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -12,6 +12,7 @@ use samsarrow_client::producer::Producer;
 use samsarrow_spark::WriteOptions;
 use samsarrow_spark::commit_markers::{CommitMarker, CommitMarkers, RowSummary};
 use samsarrow_spark::exactly_once::TaskId;
+use samsarrow_wire::sync::lock;
 use tokio::sync::OnceCell;
 
 use crate::failure::Result;
@@ -116,8 +117,4 @@ impl ExactlyOnceTask {
 fn value_bytes(batch: &RecordBatch) -> u64 {
     let values = batch.column_by_name("value").and_then(|column| column.as_binary_opt::<i32>());
     values.map_or(0, |values| values.value_data().len() as u64)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

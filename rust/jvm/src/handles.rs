@@ -1,7 +1,9 @@
 //! Handles that Java holds. A handle consists of a slot index and a generation, so that a released handle differs from
 //! all later handles.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use samsarrow_wire::sync::lock;
 
 use crate::failure::{Failure, Result};
 
@@ -24,13 +26,9 @@ impl<T> Handles<T> {
         Self { kind, slots: Mutex::new(Vec::new()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Slot<T>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores `value` and returns its handle, which is never 0.
     pub fn put(&self, value: T) -> i64 {
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let value = Some(Arc::new(value));
         let index = match slots.iter().position(|slot| slot.value.is_none()) {
             Some(index) => index,
@@ -51,7 +49,7 @@ impl<T> Handles<T> {
     /// # Errors
     /// Fails if the handle was released or never existed.
     pub fn get(&self, handle: i64) -> Result<Arc<T>> {
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.clone());
         value.ok_or_else(|| self.stale(handle))
     }
@@ -61,14 +59,14 @@ impl<T> Handles<T> {
     /// # Errors
     /// Fails if the handle was released or never existed.
     pub fn take(&self, handle: i64) -> Result<Arc<T>> {
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.take());
         value.ok_or_else(|| self.stale(handle))
     }
 
     /// Returns the number of handles that are not released.
     pub fn count(&self) -> usize {
-        self.lock().iter().filter(|slot| slot.value.is_some()).count()
+        lock(&self.slots).iter().filter(|slot| slot.value.is_some()).count()
     }
 
     fn stale(&self, handle: i64) -> Failure {

@@ -1,7 +1,9 @@
 //! Pool of the clients in this process that no task uses at the moment. Later tasks take them from the pool.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use samsarrow_wire::sync::lock;
 
 /// Maximum number of idle clients.
 const CAPACITY: usize = 16;
@@ -22,14 +24,10 @@ impl<T> Default for IdlePool<T> {
 }
 
 impl<T> IdlePool<T> {
-    fn lock(&self) -> MutexGuard<'_, Vec<(T, Instant)>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a client with the lowest rank. Among clients of equal rank, takes the client that became idle last.
     /// Clients with the rank `None` are never taken.
     pub(crate) fn take(&self, rank: impl Fn(&T) -> Option<u8>) -> Option<T> {
-        let mut clients = self.lock();
+        let mut clients = lock(&self.clients);
         let ranked = clients.iter().enumerate().rev().filter_map(|(index, (client, _))| Some((rank(client)?, index)));
         let (_, index) = ranked.min_by_key(|(rank, _)| *rank)?;
         Some(clients.remove(index).0)
@@ -37,13 +35,13 @@ impl<T> IdlePool<T> {
 
     /// Adds a client.
     pub(crate) fn put(&self, client: T) {
-        self.lock().push((client, Instant::now()));
+        lock(&self.clients).push((client, Instant::now()));
     }
 
     /// Removes and returns the clients that exceed the capacity or the idle time. The caller must close them.
     #[must_use]
     pub(crate) fn surplus(&self) -> Vec<T> {
-        let mut clients = self.lock();
+        let mut clients = lock(&self.clients);
         let excess = clients.len().saturating_sub(CAPACITY);
         let expired = clients.iter().take_while(|(_, since)| since.elapsed() >= MAX_IDLE_TIME).count();
         clients.drain(..excess.max(expired)).map(|(client, _)| client).collect()
@@ -51,12 +49,12 @@ impl<T> IdlePool<T> {
 
     /// Returns the time at which the client that has been idle longest became idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.lock().first().map(|(_, since)| *since)
+        lock(&self.clients).first().map(|(_, since)| *since)
     }
 
     /// Removes the client that has been idle longest.
     pub(crate) fn take_oldest(&self) -> Option<T> {
-        let mut clients = self.lock();
+        let mut clients = lock(&self.clients);
         (!clients.is_empty()).then(|| clients.remove(0).0)
     }
 }

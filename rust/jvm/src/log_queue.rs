@@ -1,10 +1,11 @@
 //! Queue of log lines of level INFO and above. Java fetches the lines, because Rust never calls Java.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use samsarrow_client::log::LogSubscriber;
+use samsarrow_wire::sync::lock;
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -46,7 +47,7 @@ fn line(level: Level, target: &str, text: &str) -> Value {
 }
 
 fn enqueue(level: Level, target: &'static str, text: String) {
-    lock().put(line(level, target, &text));
+    lock(&QUEUE).put(line(level, target, &text));
     HAS_LINES.store(true, Ordering::Release);
 }
 
@@ -61,11 +62,7 @@ pub fn take() -> String {
     if !HAS_LINES.swap(false, Ordering::Acquire) {
         return String::new();
     }
-    Value::from(lock().take()).to_string()
-}
-
-fn lock() -> MutexGuard<'static, LogQueue> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+    Value::from(lock(&QUEUE).take()).to_string()
 }
 
 #[cfg(test)]

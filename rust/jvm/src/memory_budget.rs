@@ -1,7 +1,9 @@
 //! Memory budget for prefetching, shared by all readers of the process. An executor runs as many readers as it has
 //! cores.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use samsarrow_wire::sync::lock;
 
 /// Default budget of a process, in bytes.
 pub(crate) const DEFAULT_PROCESS_LIMIT: usize = 256 << 20;
@@ -31,16 +33,12 @@ impl Budget {
         Self(Mutex::new(0))
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Grants the part of `limit` that is not granted yet, but at least the minimum and at most the maximum of a
     /// reader. While less than the maximum is left, calls `release_idle`, which closes an idle consumer and returns
     /// false if there is none.
     pub(crate) fn grant(&'static self, limit: usize, mut release_idle: impl FnMut() -> bool) -> Grant {
         while limit.saturating_sub(self.granted()) < MAX_GRANT && release_idle() {}
-        let mut granted = self.lock();
+        let mut granted = lock(&self.0);
         let bytes = limit.saturating_sub(*granted).clamp(MIN_GRANT, MAX_GRANT);
         *granted += bytes;
         Grant { budget: self, bytes }
@@ -48,7 +46,7 @@ impl Budget {
 
     /// Returns the number of bytes that are granted to consumers.
     pub(crate) fn granted(&self) -> usize {
-        *self.lock()
+        *lock(&self.0)
     }
 }
 
@@ -60,7 +58,7 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        *self.budget.lock() -= self.bytes;
+        *lock(&self.budget.0) -= self.bytes;
     }
 }
 

@@ -3,13 +3,14 @@
 #![allow(unsafe_code, reason = "exported names, and a layout whose address Java passes")]
 
 use std::any::Any;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jni::errors::{Error as JniError, ErrorPolicy};
 use jni::objects::{JByteArray, JClass, JLongArray, JThrowable, JValue};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{Env, EnvUnowned, jni_sig, jni_str};
+use samsarrow_wire::sync::lock;
 use zeroize::Zeroizing;
 
 use crate::about;
@@ -109,10 +110,6 @@ fn text(env: &Env<'_>, bytes: &JByteArray<'_>) -> Result<String, CallError> {
     String::from_utf8(bytes).map_err(|_| Failure::state("the jar passed text that is not UTF-8").into())
 }
 
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn millis(ms: jint) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }
@@ -153,7 +150,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_answer<'loca
     ms: jint,
 ) -> JByteArray<'local> {
     call(env, |env| {
-        let Some(response) = locked(&*REQUESTS.get(request)?).response(millis(ms))? else {
+        let Some(response) = lock(&*REQUESTS.get(request)?).response(millis(ms))? else {
             return Ok(JByteArray::default());
         };
         // This copy of the response is zeroed, because it may contain a token.
@@ -168,7 +165,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_cancel<'loca
     _: JClass<'local>,
     request: jlong,
 ) {
-    call(env, |_| Ok(locked(&*REQUESTS.take(request)?).cancel()?))
+    call(env, |_| Ok(lock(&*REQUESTS.take(request)?).cancel()?))
 }
 
 /// `static native long open(long client, byte[] range)`
@@ -197,7 +194,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_next<'local>
 ) -> jint {
     call(env, |_| {
         let reader = READERS.get(reader)?;
-        let mut reader = locked(&reader);
+        let mut reader = lock(&reader);
         match reader.next(millis(ms))? {
             Next::End => Ok(-1),
             Next::Nothing => Ok(0),
@@ -227,7 +224,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_close<'local
     whole: jboolean,
 ) {
     call(env, |_| {
-        locked(&*READERS.take(reader)?).close(whole);
+        lock(&*READERS.take(reader)?).close(whole);
         Ok(())
     })
 }
@@ -254,7 +251,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_block<'local
     writer: jlong,
     bytes: jlong,
 ) -> jlong {
-    call(env, |_| Ok(locked(&*WRITERS.get(writer)?).block(size(bytes)?)? as jlong))
+    call(env, |_| Ok(lock(&*WRITERS.get(writer)?).block(size(bytes)?)? as jlong))
 }
 
 /// `static native void write(long writer, long length, int rows)`
@@ -266,7 +263,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_write<'local
     length: jlong,
     rows: jint,
 ) {
-    call(env, |_| Ok(locked(&*WRITERS.get(writer)?).write(size(length)?, size(rows.into())?)?))
+    call(env, |_| Ok(lock(&*WRITERS.get(writer)?).write(size(length)?, size(rows.into())?)?))
 }
 
 /// `static native boolean sent(long writer, boolean all, int ms)`
@@ -278,7 +275,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_sent<'local>
     all: jboolean,
     ms: jint,
 ) -> jboolean {
-    call(env, |_| Ok(locked(&*WRITERS.get(writer)?).sent(all, millis(ms))?))
+    call(env, |_| Ok(lock(&*WRITERS.get(writer)?).sent(all, millis(ms))?))
 }
 
 /// `static native void closeWriter(long writer, boolean whole)`
@@ -290,7 +287,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_closeWriter<
     whole: jboolean,
 ) {
     call(env, |_| {
-        locked(&*WRITERS.take(writer)?).close(whole);
+        lock(&*WRITERS.take(writer)?).close(whole);
         Ok(())
     })
 }
@@ -303,8 +300,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_counters<'lo
     reader: jlong,
 ) -> JLongArray<'local> {
     call(env, |env| {
-        let Counters { wait, decode, bytes, rows, peak, lost, out_of_range } =
-            locked(&*READERS.get(reader)?).counters();
+        let Counters { wait, decode, bytes, rows, peak, lost, out_of_range } = lock(&*READERS.get(reader)?).counters();
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let values = [nanos(wait), nanos(decode), bytes, rows, peak, lost, out_of_range];
         let values = values.map(|value| jlong::try_from(value).unwrap_or(jlong::MAX));

@@ -2,7 +2,7 @@
 //! topic.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_client::config::{ClientKind, Options};
@@ -13,6 +13,7 @@ use samsarrow_spark::columns::Column;
 use samsarrow_spark::commit_markers::CommitMarkers;
 use samsarrow_spark::exactly_once::TaskId;
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 
 use crate::exactly_once_task::ExactlyOnceTask;
 use crate::failure::Result;
@@ -178,8 +179,4 @@ async fn create_topic(options: &WriteOptions, topic: &str) -> Result<()> {
             Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, text).into())
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Decoding of keys and values of fetched batches.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
@@ -15,6 +15,7 @@ use samsarrow_spark::typed::{SparkType, Typed, lookup_schemas};
 use samsarrow_values::path::{names, part};
 use samsarrow_values::writer_schemas::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
+use samsarrow_wire::sync::lock;
 
 use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::MAX_GRANT;
@@ -203,7 +204,7 @@ impl PartDecoders {
     pub(crate) fn add_writers(&self, results: Vec<LookupResult>) {
         for (index, found) in results {
             if let Some((_, writers)) = self.0.get(index).and_then(|decoder| decoder.format.writers()) {
-                let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut writers = lock(writers);
                 found.into_iter().for_each(|(id, found)| writers.learn(id, found));
             }
         }

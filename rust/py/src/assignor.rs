@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_client::group::assignor::{Assignment, Assignor, Members, Topics};
 use samsarrow_client::types::TopicPartition;
+use samsarrow_wire::sync::lock;
 
 use crate::conversions::{Tp, tp, tuple};
 
@@ -44,7 +45,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     fn complete(&self, result: Result<&Bound<'_, PyAny>, String>) {
-        let on_result = self.on_result.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let on_result = lock(&self.on_result).take();
         if let Some(on_result) = on_result {
             on_result(result);
         }

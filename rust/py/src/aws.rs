@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use samsarrow_bridge::callback_threads::{self, CallbackQueue, RunsOn};
@@ -11,6 +11,7 @@ use samsarrow_client::config::{Mechanism, SaslOptions};
 use samsarrow_client::error::{Error, Foreign};
 use samsarrow_client::security::redact::redact;
 use samsarrow_client::security::sasl::has_aws_environment;
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 
 const NAME: &str = "AWS credentials";
@@ -71,7 +72,7 @@ pub(crate) struct AwsReply {
 
 impl AwsReply {
     fn complete(&self, result: CredentialsResult) {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = lock(&self.sender).take();
         if let Some(sender) = sender {
             // An error is ignored: the login that waits for the credentials may have been cancelled.
             let _ = sender.send(result);

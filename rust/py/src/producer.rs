@@ -1,7 +1,7 @@
 //! The producer of `samsarrow._core`.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use samsarrow_client::producer::{
     BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef,
     Reservation as CoreReservation, SendBatch, TrySendError, ValueColumns, ValueFormat,
 };
+use samsarrow_wire::sync::lock;
 
 use crate::codec::{ColumnNames, format_of, value_columns};
 use crate::config;
@@ -350,7 +351,7 @@ pub(crate) struct Reservation(Mutex<Option<CoreReservation>>);
 impl Reservation {
     /// Queues the record.
     fn send(&self, py: Python<'_>) -> PyResult<Delivery> {
-        let room = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let room = lock(&self.0).take();
         let already_sent = || PyRuntimeError::new_err("a record is sent once");
         room.ok_or_else(already_sent)?.send().map(Delivery::new).map_err(|error| to_py(py, &error))
     }
@@ -370,21 +371,17 @@ pub(crate) struct Batches {
     sent: Arc<Mutex<Vec<CoreBatch>>>,
 }
 
-impl Batches {
-    fn input(&self) -> MutexGuard<'_, Option<Input>> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Batches {}
 
 #[pymethods]
 impl Batches {
     /// Returns the call that sends the next batch, or None at the end of the data.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Call>> {
-        let Some(mut input) = self.input().take() else {
+        let Some(mut input) = lock(&self.input).take() else {
             return Err(PyRuntimeError::new_err("this Arrow data is being read already"));
         };
         let batch = input.next(py);
-        *self.input() = Some(input);
+        *lock(&self.input) = Some(input);
         let Some(batch) = batch? else { return Ok(None) };
         let (core, topic, columns) = (Arc::clone(&self.core), self.topic.clone(), self.columns.clone());
         let (written, sent, call) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
@@ -398,7 +395,7 @@ impl Batches {
         };
         let call = Call::new(work, move |py, (result, borrowed)| {
             drop(borrowed);
-            sent.lock().unwrap_or_else(PoisonError::into_inner).push(result.delivery);
+            lock(&sent).push(result.delivery);
             result.outcome.map_err(|error| to_py(py, &error))?;
             Ok(py.None())
         });
@@ -412,6 +409,6 @@ impl Batches {
 
     /// Returns the delivery of all rows that were sent so far.
     fn delivery(&self) -> BatchDelivery {
-        BatchDelivery::new(std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner)))
+        BatchDelivery::new(std::mem::take(&mut *lock(&self.sent)))
     }
 }

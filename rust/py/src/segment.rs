@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use samsarrow_wire::compression::Limits;
 use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, LogDump as Log, LogDumpOptions};
 use samsarrow_wire::segment::index::{Index, IndexKind};
 use samsarrow_wire::segment::{SegmentErrorKind, Source};
+use samsarrow_wire::sync::lock;
 
 use crate::codec::layout_of;
 
@@ -124,14 +125,14 @@ impl SegmentReader {
 
     /// Returns an empty batch with the reader's schema.
     fn empty<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = Arc::clone(self.lock().schema());
+        let schema = Arc::clone(lock(&self.reader).schema());
         arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(schema))
     }
 
     /// Returns the next rows, or None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
-            match interpreter_guard::detach(py, || self.lock().step()) {
+            match interpreter_guard::detach(py, || lock(&self.reader).step()) {
                 Ok(Step::Batch(batch)) => return arrow_ffi::to_pyarrow(py, &batch).map(Some),
                 Ok(Step::More) => py.check_signals()?,
                 Ok(Step::End) => return Ok(None),
@@ -142,10 +143,6 @@ impl SegmentReader {
 }
 
 impl SegmentReader {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Reader> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn error(&self, py: Python<'_>, error: SegmentReadError) -> PyErr {
         match error {
             SegmentReadError::Segment(bad) if matches!(bad.kind, SegmentErrorKind::Io(_)) => match bad.kind {
@@ -217,7 +214,7 @@ impl LogDump {
     fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let (text, more) = interpreter_guard::detach(py, || {
             let mut text = String::new();
-            let more = self.lock().step(&mut text);
+            let more = lock(&self.dump).step(&mut text);
             (text, more)
         });
         (more || !text.is_empty()).then(|| PyBytes::new(py, text.as_bytes()))
@@ -225,23 +222,17 @@ impl LogDump {
 
     /// Returns the number of processed bytes and the total number of bytes.
     fn progress(&self) -> (u64, u64) {
-        let dump = self.lock();
+        let dump = lock(&self.dump);
         (dump.position(), dump.size())
     }
 
     /// Returns the problems (position, offset, cause) and their number, the gaps (offset, next offset) and their
     /// number, and the notes.
     fn findings(&self) -> Findings {
-        let dump = self.lock();
+        let dump = lock(&self.dump);
         let findings = dump.findings();
         let problems = findings.problems.iter().map(|p| (p.position, p.offset, p.cause.clone())).collect();
         (problems, findings.problem_count, findings.gaps.clone(), findings.gap_count, findings.notes.clone())
-    }
-}
-
-impl LogDump {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Box<dyn Dump>> {
-        self.dump.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! OAUTHBEARER tokens from a Python provider.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -9,6 +9,7 @@ use samsarrow_client::config::credentials::{Fetching, Provider, Token, TokenSour
 use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
 use samsarrow_client::error::{Error, Foreign};
 use samsarrow_client::security::redact::redact;
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 
 const OPTION: &str = "sasl.oauthbearer.token.provider";
@@ -112,7 +113,7 @@ pub(crate) struct TokenReply {
 
 impl TokenReply {
     fn complete(&self, result: Result<Token, Error>) {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = lock(&self.sender).take();
         if let Some(sender) = sender {
             // An error is ignored: the login that waits for the token may have been cancelled.
             let _ = sender.send(result);

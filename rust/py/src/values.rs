@@ -1,7 +1,7 @@
 //! Decoding of values into typed columns.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
@@ -22,6 +22,7 @@ use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{
     BadValue, Decoder, Format, Framing, Headers, Options, Part, SchemaError, SchemaId, ValueError, Writers,
 };
+use samsarrow_wire::sync::lock;
 
 use crate::registry::Registry as PyRegistry;
 use crate::value_options::{ProtobufSchema, PySchemaId, enums_of};
@@ -58,7 +59,7 @@ impl ValueDecoder {
     }
 
     fn take(&self) -> Result<(Decoder, usize), String> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = lock(&self.idle).pop();
         let create = || self.format.decoder().map(|decoder| (decoder, 0)).map_err(|error| error.to_string());
         let (mut decoder, known) = idle.map_or_else(create, Ok)?;
         let known = self.format.catch_up(&mut decoder, known);
@@ -66,7 +67,7 @@ impl ValueDecoder {
     }
 
     fn put_back(&self, decoder: (Decoder, usize)) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
+        lock(&self.idle).push(decoder);
     }
 
     /// Returns the schema ids in a batch that must be looked up in a registry.
@@ -346,7 +347,7 @@ impl ValueDecoder {
         let (registry, writers, imports) = (registry.core(py)?, Arc::clone(writers), imports.into());
         Ok(Some(Call::without_result(async move {
             let schemas = lookup_schemas(registry, ids, kind, ignore_rules, imports).await?;
-            let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writers = lock(&writers);
             schemas.into_iter().for_each(|(id, schema)| writers.learn(id, schema));
             Ok(())
         })))

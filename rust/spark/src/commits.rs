@@ -1,8 +1,9 @@
 //! Commits the offsets of finished micro-batches to a consumer group.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use samsarrow_wire::sync::lock;
 use tokio::task::JoinHandle;
 
 use crate::kafka_metadata::KafkaMetadata;
@@ -76,8 +77,4 @@ fn next(queue: &Mutex<Queue>) -> Option<(Offsets, Offsets)> {
     let changed = pending.iter().filter(|(tp, offset)| queue.committed.get(tp) != Some(offset));
     let changed = changed.map(|(tp, offset)| (tp.clone(), *offset)).collect();
     Some((pending, changed))
-}
-
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Delegation tokens (KIP-48). The driver requests a token from the brokers, and tasks log in with it instead of a
 //! password.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -9,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use samsarrow_client::admin::{Admin, DelegationToken};
 use samsarrow_client::config::{ClientKind, Secret};
 use samsarrow_client::error::Result as ClientResult;
+use samsarrow_wire::sync::lock;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -146,7 +147,7 @@ impl TokenCache {
 /// Returns the cache for this login. Queries and micro-batches with the same login share its token.
 fn token_cache(kafka: &KafkaOptions) -> Arc<TokenCache> {
     static CACHES: Mutex<Vec<(KafkaOptions, Arc<TokenCache>)>> = Mutex::new(Vec::new());
-    let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut caches = lock(&CACHES);
     caches.retain(|(_, cache)| Arc::strong_count(cache) > 1 || !cache.is_expired());
     if let Some((_, known)) = caches.iter().find(|(login, _)| login == kafka) {
         return Arc::clone(known);

@@ -1,9 +1,10 @@
 //! Formats of values, including the writer's schemas that are known.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
+use samsarrow_wire::sync::lock;
 
 use crate::avro::Schema;
 use crate::decoder::{Decoder, Options};
@@ -147,7 +148,7 @@ impl Format {
             }
             last = prefix;
         }
-        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let writers = lock(writers);
         found.retain(|id| !writers.settles(*id));
         found
     }
@@ -156,6 +157,6 @@ impl Format {
     /// next call.
     pub fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         let Some((_, writers)) = self.writers() else { return 0 };
-        writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)
+        lock(writers).catch_up(decoder, known)
     }
 }

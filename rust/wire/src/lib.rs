@@ -12,6 +12,8 @@ pub mod murmur2;
 pub mod releases;
 pub mod segment;
 mod short_bytes;
+#[doc(hidden)]
+pub mod sync;
 pub mod varint;
 
 pub use samsarrow_crc as crc;

@@ -1,7 +1,7 @@
 //! Values as JSON.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,6 +13,7 @@ use arrow_buffer::{ArrowNativeType, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use samsarrow_wire::sync::lock;
 
 use super::Values;
 use super::json_marks::{JsonEncoding, is_omitted, json_encoding};
@@ -54,15 +55,15 @@ type Reason = (Option<String>, String);
 
 impl Failure {
     fn set(&self, what: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((None, what));
+        lock(&self.0).get_or_insert((None, what));
     }
 
     fn set_at(&self, path: &str, what: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((Some(path.to_owned()), what));
+        lock(&self.0).get_or_insert((Some(path.to_owned()), what));
     }
 
     fn take(&self) -> Option<Reason> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 

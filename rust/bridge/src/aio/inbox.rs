@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use samsarrow_client::sync::lock;
 
 use super::Socket;
 use super::loops::wake_call;
@@ -51,7 +53,7 @@ impl Inbox {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Pushes results, and wakes the loop unless a wake-up is already pending.
@@ -59,7 +61,7 @@ impl Inbox {
         let mut queue = self.lock();
         if matches!(queue.wakeup, Wakeup::Closed) {
             let orphaned = done.into_iter().filter_map(|(_, outcome)| outcome);
-            ORPHANED.lock().unwrap_or_else(PoisonError::into_inner).extend(orphaned);
+            lock(&ORPHANED).extend(orphaned);
             return;
         }
         queue.done.extend(done);
@@ -95,6 +97,6 @@ impl Inbox {
 
 /// Drops the outcomes of closed loops. Must be called on an attached thread.
 pub(super) fn drop_orphaned() {
-    let orphaned = std::mem::take(&mut *ORPHANED.lock().unwrap_or_else(PoisonError::into_inner));
+    let orphaned = std::mem::take(&mut *lock(&ORPHANED));
     drop(orphaned);
 }

@@ -1,11 +1,12 @@
 //! Registry of the event loops of this process and their bridges.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyWeakrefReference;
+use samsarrow_client::sync::lock;
 
 use super::{Bridge, LoopState};
 use crate::callback_threads;
@@ -49,7 +50,7 @@ static KNOWN_LOOPS: LazyLock<Mutex<HashMap<usize, KnownLoop>>> = LazyLock::new(M
 fn state_of(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<LoopState>> {
     let address = running.as_ptr().addr();
     {
-        let known = known_loops();
+        let known = lock(&KNOWN_LOOPS);
         let state = known.get(&address).and_then(|known| {
             // The entry may belong to an earlier loop that had the same address.
             let same = known.running.bind(py).upgrade().is_some_and(|known| known.is(running));
@@ -64,26 +65,23 @@ fn state_of(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<LoopStat
     let attached = py.import("samsarrow._aio")?.getattr("attach")?.call1((running, &bridge))?.is_truthy()?;
     let running = PyWeakrefReference::new(running)?.unbind();
     let known = KnownLoop { running, state: Arc::downgrade(&state), bridge: (!attached).then_some(bridge) };
-    let before = known_loops().insert(address, known);
+    let before = lock(&KNOWN_LOOPS).insert(address, known);
     drop(before);
     remove_closed(py);
     Ok(state)
 }
 
-fn known_loops() -> MutexGuard<'static, HashMap<usize, KnownLoop>> {
-    KNOWN_LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Removes closed loops. The lock is released while `is_closed` runs, because that is Python code.
 fn remove_closed(py: Python<'_>) {
-    let all: Vec<_> = known_loops().iter().map(|(address, known)| (*address, known.running.clone_ref(py))).collect();
+    let all: Vec<_> =
+        lock(&KNOWN_LOOPS).iter().map(|(address, known)| (*address, known.running.clone_ref(py))).collect();
     let open = |running: Bound<'_, PyAny>| {
         running.call_method0("is_closed").and_then(|closed| closed.is_truthy()).is_ok_and(|closed| !closed)
     };
     let closed = all.into_iter().filter(|(_, running)| !running.bind(py).upgrade().is_some_and(open));
     for (address, running) in closed {
         let gone = {
-            let mut known = known_loops();
+            let mut known = lock(&KNOWN_LOOPS);
             let same = known.get(&address).is_some_and(|known| known.running.is(&running));
             if same { known.remove(&address) } else { None }
         };
@@ -94,7 +92,7 @@ fn remove_closed(py: Python<'_>) {
 /// Builds the call that wakes a loop without watched sockets. The call does nothing if the loop no longer exists.
 pub(super) fn wake_call(py: Python<'_>, id: u64) -> PyResult<callback_threads::PyCall> {
     let known_loop = {
-        let known = known_loops();
+        let known = lock(&KNOWN_LOOPS);
         let mut all = known.values();
         all.find(|known| known.bridge.as_ref().is_some_and(|bridge| bridge.get().is(id)))
             .and_then(|known| Some((known.running.bind(py).upgrade()?.unbind(), known.bridge.as_ref()?.clone_ref(py))))

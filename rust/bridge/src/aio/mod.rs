@@ -13,7 +13,7 @@ use std::io::Read;
 #[cfg(unix)]
 use std::os::{fd::AsRawFd, unix::net::UnixStream as Socket};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 #[cfg(windows)]
 use std::{net::TcpStream as Socket, os::windows::io::AsRawSocket};
 
@@ -21,6 +21,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
+use samsarrow_client::sync::lock;
 
 pub use self::inbox::Inbox;
 use self::inbox::{Wakeup, drop_orphaned};
@@ -64,10 +65,6 @@ impl LoopState {
         let inbox = self.inbox.as_ref().filter(|_| self.pid == process_id());
         inbox.ok_or_else(|| PyRuntimeError::new_err("this event loop belongs to the parent of this process"))
     }
-
-    fn waiters(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for LoopState {
@@ -106,7 +103,7 @@ impl Bridge {
 
     /// Returns the file descriptor of the socket that the loop must watch.
     fn fileno(&self) -> PyResult<u64> {
-        let socket = self.state.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = lock(&self.state.socket);
         let closed = || PyRuntimeError::new_err("the bridge is closed");
         socket.as_ref().and_then(raw_handle).ok_or_else(closed)
     }
@@ -115,7 +112,7 @@ impl Bridge {
     fn wake_by_thread(&self, py: Python<'_>) -> PyResult<()> {
         let queue = LOOP_WAKER.get(py)?;
         self.state.inbox()?.lock().wakeup = Wakeup::Thread(queue);
-        drop(self.state.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.state.socket).take());
         Ok(())
     }
 
@@ -123,14 +120,14 @@ impl Bridge {
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         let _guard = interpreter_guard::acquire(py);
         let Ok(inbox) = self.state.inbox() else { return Ok(()) };
-        if let Some(socket) = &*self.state.socket.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(socket) = &*lock(&self.state.socket) {
             let mut byte = [0; 8];
             let _ = (&*socket).read(&mut byte);
         }
         WAKE_UPS.fetch_add(1, Ordering::Relaxed);
         let mut interrupted = Ok(());
         for (token, outcome) in inbox.take() {
-            let waiter = self.state.waiters().remove(&token);
+            let waiter = lock(&self.state.waiters).remove(&token);
             // `complete` may raise KeyboardInterrupt. The remaining waiters are completed anyway.
             if let Some(Err(error)) = waiter.map(|waiter| waiter.complete(py, outcome)) {
                 interrupted = Err(error);
@@ -147,7 +144,7 @@ impl Bridge {
     }
 
     fn __clear__(&self) {
-        let waiters = std::mem::take(&mut *self.state.waiters());
+        let waiters = std::mem::take(&mut *lock(&self.state.waiters));
         drop(waiters);
     }
 
@@ -155,8 +152,8 @@ impl Bridge {
     fn close(&self) {
         if let Ok(inbox) = self.state.inbox() {
             inbox.close();
-            drop(self.state.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
-            let waiters = std::mem::take(&mut *self.state.waiters());
+            drop(lock(&self.state.socket).take());
+            let waiters = std::mem::take(&mut *lock(&self.state.waiters));
             drop(waiters);
         }
     }
@@ -252,7 +249,7 @@ pub fn wait(py: Python<'_>, take: BuildResult) -> PyResult<(Completion, Py<PyAny
     let (state, future, iterator) = current_loop(py)?;
     let inbox = Arc::clone(state.inbox()?);
     let token = state.tokens.fetch_add(1, Ordering::Relaxed);
-    state.waiters().insert(token, Waiter { future, take });
+    lock(&state.waiters).insert(token, Waiter { future, take });
     Ok((Completion { inbox, token }, iterator))
 }
 
@@ -273,7 +270,7 @@ impl Ready {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let value = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let value = lock(&self.0).take();
         Err(PyStopIteration::new_err((value.unwrap_or_else(|| py.None()),)))
     }
 }

@@ -3,10 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterClientQuotasRequest;
 use samsarrow_wire::messages::alter_client_quotas::{AlterClientQuotasResponse, EntryData, EntryResult};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::configs::QuotaEntity;
-use crate::sync::lock;
 
 const ENTITIES: [&str; 3] = ["client-id", "ip", "user"];
 const QUOTAS: [&str; 5] = [

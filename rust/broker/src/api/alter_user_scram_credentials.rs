@@ -8,9 +8,9 @@ use samsarrow_wire::messages::AlterUserScramCredentialsRequest;
 use samsarrow_wire::messages::alter_user_scram_credentials::{
     AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 /// Kafka's limits.
 const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16384;

@@ -5,9 +5,9 @@ use samsarrow_wire::messages::api_versions::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome, SUPPORTED_APIS};
-use crate::sync::lock;
 
 /// Highest supported level of the feature `transaction.version`.
 pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;

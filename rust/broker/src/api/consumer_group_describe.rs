@@ -7,11 +7,11 @@ use samsarrow_wire::messages::consumer_group_describe::{
     Assignment, ConsumerGroupDescribeResponse, DescribedGroup, Member as DescribedMember, TopicPartitions,
 };
 use samsarrow_wire::messages::{ConsumerGroupDescribeRequest, Uuid};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, GROUP_OPERATIONS, Handler, Outcome};
 use crate::state::groups::Members;
 use crate::state::groups::consumer::{Consumers, Member, Partitions};
-use crate::sync::lock;
 
 /// Member type of the consumer protocol.
 const CONSUMER: i8 = 1;

@@ -2,11 +2,11 @@
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
 use crate::state::groups::consumer::MemberHeartbeat;
-use crate::sync::lock;
 
 impl Handler for ConsumerGroupHeartbeatRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

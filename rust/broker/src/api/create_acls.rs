@@ -3,10 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::CreateAclsRequest;
 use samsarrow_wire::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsResponse};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::acls_and_users::Acl;
-use crate::sync::lock;
 
 fn creation_result(code: ErrorCode, text: Option<&str>) -> AclCreationResult {
     let error_message = text.map(str::to_owned);

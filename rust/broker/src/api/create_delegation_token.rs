@@ -4,9 +4,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_delegation_token::CreateDelegationTokenResponse;
 use samsarrow_wire::messages::{CreateDelegationTokenRequest, Hidden};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::{lock, now_ms};
+use crate::clock::now_ms;
 
 impl Handler for CreateDelegationTokenRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -5,10 +5,10 @@ use samsarrow_wire::messages::DeleteAclsRequest;
 use samsarrow_wire::messages::delete_acls::{
     DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsResponse,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::acls_and_users::{Acl, AclFilter};
-use crate::sync::lock;
 
 fn filter(requested: &DeleteAclsFilter) -> AclFilter<'_> {
     AclFilter {

@@ -3,9 +3,9 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteGroupsRequest;
 use samsarrow_wire::messages::delete_groups::{DeletableGroupResult, DeleteGroupsResponse};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 fn response(ids: &[String], outcome: impl Fn(&str) -> Result<(), ErrorCode>) -> DeleteGroupsResponse {
     let group_result = |id: &String| DeletableGroupResult {

@@ -3,10 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeAclsRequest;
 use samsarrow_wire::messages::describe_acls::{AclDescription, DescribeAclsResource, DescribeAclsResponse};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::acls_and_users::{Acl, AclFilter};
-use crate::sync::lock;
 
 impl Handler for DescribeAclsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -5,10 +5,10 @@ use samsarrow_wire::messages::DescribeClientQuotasRequest;
 use samsarrow_wire::messages::describe_client_quotas::{
     ComponentData, DescribeClientQuotasResponse, EntityData, EntryData, ValueData,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::configs::QuotaEntity;
-use crate::sync::lock;
 
 const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;

@@ -5,10 +5,11 @@ use samsarrow_wire::messages::describe_delegation_token::{
     DescribeDelegationTokenResponse, DescribedDelegationToken, DescribedDelegationTokenRenewer,
 };
 use samsarrow_wire::messages::{DescribeDelegationTokenRequest, Hidden};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
+use crate::clock::now_ms;
 use crate::state::acls_and_users::{Principal, Token};
-use crate::sync::{lock, now_ms};
 
 fn description(token: &Token) -> DescribedDelegationToken {
     let renewer = |(kind, name): &Principal| DescribedDelegationTokenRenewer {

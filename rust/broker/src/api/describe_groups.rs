@@ -4,12 +4,12 @@ use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeGroupsRequest;
 use samsarrow_wire::messages::describe_groups::{DescribeGroupsResponse, DescribedGroup, DescribedGroupMember};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, GROUP_OPERATIONS, Handler, Outcome};
 use crate::state::groups::Members;
 use crate::state::groups::classic::member::Member;
 use crate::state::groups::classic::{Classic, Phase};
-use crate::sync::lock;
 
 /// First version that reports an unknown group as an error (KIP-1043).
 const FIRST_WITH_NOT_FOUND: i16 = 6;

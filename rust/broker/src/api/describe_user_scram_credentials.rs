@@ -5,9 +5,9 @@ use samsarrow_wire::messages::DescribeUserScramCredentialsRequest;
 use samsarrow_wire::messages::describe_user_scram_credentials::{
     CredentialInfo, DescribeUserScramCredentialsResponse, DescribeUserScramCredentialsResult,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 impl Handler for DescribeUserScramCredentialsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{self, ApiKey, Reader, Request};
+use samsarrow_wire::sync::lock;
 
 use super::version_profile::{Profile, Unsupported};
 use super::{Call, Handler, Outcome, api_versions};
 use crate::fault::{Fault, RequestInfo};
 use crate::security::{Admission, Session, Stream};
 use crate::state::State;
-use crate::sync::lock;
 
 /// Declares the supported APIs and routes each request to its handler.
 macro_rules! supported_apis {

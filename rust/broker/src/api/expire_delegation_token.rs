@@ -3,9 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ExpireDelegationTokenRequest;
 use samsarrow_wire::messages::expire_delegation_token::ExpireDelegationTokenResponse;
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::{lock, now_ms};
+use crate::clock::now_ms;
 
 impl Handler for ExpireDelegationTokenRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

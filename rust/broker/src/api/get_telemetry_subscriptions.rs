@@ -3,10 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::GetTelemetrySubscriptionsRequest;
 use samsarrow_wire::messages::get_telemetry_subscriptions::GetTelemetrySubscriptionsResponse;
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::telemetry::{millis, subscription_id};
-use crate::sync::lock;
 
 impl Handler for GetTelemetrySubscriptionsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -2,10 +2,10 @@
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 impl Handler for HeartbeatRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -2,12 +2,12 @@
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{JoinGroupRequest, JoinGroupResponse};
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
 use crate::state::groups::classic::Joiner;
-use crate::sync::lock;
 
 /// First version in which the protocol name may be null.
 const FIRST_WITH_NULL_PROTOCOL: i16 = 7;

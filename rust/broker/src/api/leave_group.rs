@@ -3,10 +3,10 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::LeaveGroupRequest;
 use samsarrow_wire::messages::leave_group::{LeaveGroupResponse, MemberIdentity, MemberResponse};
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 /// First version with a list of members and an error per member (KIP-345).
 const FIRST_WITH_MEMBERS: i16 = 3;

@@ -3,9 +3,9 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ListGroupsRequest;
 use samsarrow_wire::messages::list_groups::{ListGroupsResponse, ListedGroup};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 /// Returns true if `name` matches the filter, ignoring case.
 fn passes(filter: &[String], name: &str) -> bool {

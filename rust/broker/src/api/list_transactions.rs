@@ -6,8 +6,8 @@ use samsarrow_wire::messages::ListTransactionsRequest;
 use samsarrow_wire::messages::list_transactions::{ListTransactionsResponse, TransactionState};
 
 use super::{Call, Handler, Outcome};
+use crate::clock::now_ms;
 use crate::state::transactions::transaction::{Phase, Transaction};
-use crate::sync::now_ms;
 
 /// Parses state filters. Returns the known states, and the names of unknown states.
 fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {

@@ -75,6 +75,7 @@ use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::Request;
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 
 pub(crate) use self::dispatch::{SUPPORTED_APIS, dispatch};
@@ -82,7 +83,6 @@ pub(crate) use self::sasl_authenticate::raw as raw_token;
 use crate::security::{Session, Stream};
 use crate::state::State;
 use crate::state::acls_and_users::Principal;
-use crate::sync::lock;
 use version_profile::Profile;
 
 /// Authorized operations on a group, as a bit set: read (3), delete (6), describe (8), describe configs (10), alter

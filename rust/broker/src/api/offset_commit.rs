@@ -11,11 +11,11 @@ use samsarrow_wire::messages::offset_commit::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 };
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
 use crate::state::groups::offsets::Committed;
-use crate::sync::lock;
 
 /// Checks that this node coordinates the group and that the group accepts commits of this sender.
 fn check_group(call: &Call<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {

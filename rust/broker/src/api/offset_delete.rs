@@ -5,9 +5,9 @@ use samsarrow_wire::messages::OffsetDeleteRequest;
 use samsarrow_wire::messages::offset_delete::{
     OffsetDeleteRequestTopic, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 fn delete(call: &Call<'_>, group: &str, requested: &OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
     let topic = call.state.topic(&requested.name);

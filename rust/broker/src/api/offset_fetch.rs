@@ -9,10 +9,10 @@ use samsarrow_wire::messages::offset_fetch::{
     OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use samsarrow_wire::messages::{OffsetFetchRequest, Uuid};
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::groups::offsets::Committed;
-use crate::sync::lock;
 
 const FIRST_WITH_GROUPS: i16 = 8;
 const FIRST_WITH_IDS: i16 = 10;

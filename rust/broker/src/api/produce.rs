@@ -15,13 +15,13 @@ use samsarrow_wire::messages::produce::{
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome, transaction_error};
+use crate::clock::now_ms;
 use crate::log::legacy;
 use crate::log::producers::Verdict;
 use crate::log::validate::{self, Rejection, ValidatedRecords};
 use crate::state::topic::{Partition, PartitionState, Topic};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Now, Transactions};
-use crate::sync::now_ms;
 
 const NO_TIMESTAMP: i64 = -1;
 /// First version that adds partitions to the transaction implicitly (KIP-890).

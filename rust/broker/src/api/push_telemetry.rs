@@ -3,9 +3,9 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::PushTelemetryRequest;
 use samsarrow_wire::messages::push_telemetry::PushTelemetryResponse;
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 impl Handler for PushTelemetryRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -5,11 +5,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::SaslAuthenticateRequest;
 use samsarrow_wire::messages::sasl_authenticate::SaslAuthenticateResponse;
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::security::Session;
 use crate::state::State;
-use crate::sync::lock;
 
 const NO_RESPONSE: &str = "the login failed, and no response can report it";
 

@@ -3,9 +3,9 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::SaslHandshakeRequest;
 use samsarrow_wire::messages::sasl_handshake::SaslHandshakeResponse;
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 impl Handler for SaslHandshakeRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {

@@ -2,11 +2,11 @@
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{SyncGroupRequest, SyncGroupResponse};
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
-use crate::sync::lock;
 
 /// First version that requires the protocol type and name (KIP-559).
 const FIRST_WITH_PROTOCOL: i16 = 5;

@@ -8,6 +8,7 @@ use samsarrow_wire::messages::txn_offset_commit::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 };
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome, transaction_error};
@@ -16,7 +17,6 @@ use crate::state::topic::Topic;
 use crate::state::transactions::Now;
 use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
-use crate::sync::lock;
 
 /// First version that adds the group to the transaction implicitly (KIP-890).
 const FIRST_THAT_ADDS: i16 = 5;

@@ -7,10 +7,10 @@ use samsarrow_wire::messages::write_txn_markers::{
     WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 };
+use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::transactions::driver::OFFSETS_TOPIC;
-use crate::sync::lock;
 
 /// First transaction version in which each marker has a new producer epoch (KIP-1228).
 const FIRST_WITH_BUMPS: i8 = 2;

@@ -3,11 +3,11 @@
 use std::io;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 
 use super::{Broker, invalid};
 use crate::state::groups::Members;
 use crate::state::transactions::Now;
-use crate::sync::lock;
 
 impl Broker {
     /// Returns the offset that a group has committed for a partition.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::sync::lock;
 use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -26,7 +27,6 @@ use crate::state::State;
 use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
 use crate::state::topic_creation::NewTopic;
-use crate::sync::lock;
 
 /// Lifecycle of a node. A stopped node keeps its port bound, so that no other process can use it.
 #[derive(Debug)]

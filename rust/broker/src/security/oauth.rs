@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::sasl_exchange::{Rejection, Step};
-use crate::sync::now_ms;
+use crate::clock::now_ms;
 
 const SEPARATOR: char = '\x01';
 /// Message that a client sends after an error challenge, to end the exchange.

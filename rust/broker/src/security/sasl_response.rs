@@ -5,8 +5,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
-
-use crate::sync::lock;
+use samsarrow_wire::sync::lock;
 
 /// Response of a node to one login step. A hook of [`crate::Broker::on_login`] may modify the fields that are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use aws_lc_rs::{digest, hmac, pbkdf2, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use samsarrow_wire::sync::lock;
 
 use super::options::{Mechanism, Users};
 use super::sasl_exchange::{Rejection, Step};
-use crate::sync::lock;
 
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;

@@ -12,7 +12,7 @@ use super::counts::add;
 use super::options::{Mechanism, SecurityOptions};
 use super::sasl_exchange::{Rejection, SaslExchange, Step};
 use super::sasl_response::LoginAnswer;
-use crate::sync::now_ms;
+use crate::clock::now_ms;
 
 /// Maximum frame size in bytes before authentication, Kafka's `sasl.server.max.receive.size`.
 const UNAUTHENTICATED_MAX_BYTES: usize = 512 << 10;

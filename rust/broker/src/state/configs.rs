@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::{lock, write};
 
 use super::State;
 use super::topic::Topic;
 use super::topic_creation::{Rejection, config};
 use crate::options::BrokerOptions;
-use crate::sync::{lock, write};
 
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use samsarrow_wire::messages::{ApiKey, Uuid};
+use samsarrow_wire::sync::{lock, read, write};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
 use crate::security::Security;
-use crate::sync::{lock, read, write};
 use acls_and_users::Access;
 use groups::Groups;
 use groups::consumer::Catalog;

@@ -6,8 +6,7 @@ use std::sync::Mutex;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 use samsarrow_wire::messages::{FetchRequest, Uuid};
-
-use crate::sync::lock;
+use samsarrow_wire::sync::lock;
 
 /// First Fetch version with sessions.
 const FIRST_WITH_SESSIONS: i16 = 7;

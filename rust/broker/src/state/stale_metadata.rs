@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use samsarrow_wire::sync::lock;
+
 use super::State;
 use super::topic::Topic;
-use crate::sync::lock;
 
 /// Node id of a leader, and the leader epoch.
 type LeaderAndEpoch = (i32, i32);

@@ -9,12 +9,13 @@ use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::batch::patch::set_base_offset;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::clock::now_ms;
 use crate::log::Log;
 use crate::log::producers::Producers;
-use crate::sync::{lock, now_ms};
 
 /// Leader id of a partition without a running replica.
 pub(crate) const NO_LEADER: i32 = -1;

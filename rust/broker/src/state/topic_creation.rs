@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::write;
 
 use super::topic::{Topic, TopicConfig};
 use super::{State, topic_settings};
-use crate::sync::write;
 
 /// Maximum number of partitions of all topics, which prevents one request from exhausting memory.
 pub(crate) const MAX_PARTITIONS: usize = 100_000;

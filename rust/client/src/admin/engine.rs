@@ -4,11 +4,12 @@
 //! that failed with a retriable error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Request};
+use samsarrow_wire::sync::{into_inner, lock};
 
 use super::Admin;
 use super::batch::{BatchedRequest, Route};
@@ -97,7 +98,7 @@ impl Admin {
             send: &send,
         };
         let mut done = rounds.run(distinct.len()).await?;
-        let mut results = collector.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut results = into_inner(collector.results);
         let outcomes = items.iter().filter_map(|item| {
             let index = distinct.binary_search(&item).ok()?;
             let outcome = match done.remove(&index)? {
@@ -164,7 +165,7 @@ impl<K: Ord, T> ResultCollector<'_, K, T> {
     /// Stores the results of requested items, and returns the items' indexes and errors. Ignores items that were not
     /// requested.
     fn collect(&self, requested: &[usize], results: Outcomes<K, T>) -> Vec<(usize, Result<()>)> {
-        let mut stored = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = lock(&self.results);
         let mut missing: BTreeSet<usize> = requested.iter().copied().collect();
         let collected = results.into_iter().filter_map(|(item, result)| {
             let index = self.distinct.binary_search(&&item).ok().filter(|index| missing.remove(index))?;

@@ -1,8 +1,9 @@
 //! Handle to one broker: its connection, pending connection attempt, and reconnect backoff.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -47,12 +48,12 @@ impl ConnectErrorLog {
 
     fn is_new(&self, address: &str, error: &Error) -> bool {
         let kind = ConnectErrorKind::from_error(error);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         known.insert(address.to_owned(), kind) != Some(kind)
     }
 
     fn log_connected(&self, address: &str) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address).is_some() {
+        if lock(&self.0).remove(address).is_some() {
             tracing::info!(address, "connected to the broker");
         }
     }
@@ -110,7 +111,7 @@ pub(super) enum Load {
 
 impl Drop for BrokerHandle {
     fn drop(&mut self) {
-        if let Some((_, task)) = self.state().attempt.take() {
+        if let Some((_, task)) = lock(&self.state).attempt.take() {
             task.abort();
         }
     }
@@ -135,17 +136,13 @@ impl BrokerHandle {
         Self { address, setup, connect_errors, meter, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the connection, unless it has broken.
     pub(super) fn open(&self) -> Option<Arc<Connection>> {
-        self.state().connection.as_ref().filter(|open| open.broken().is_none()).cloned()
+        lock(&self.state).connection.as_ref().filter(|open| open.broken().is_none()).cloned()
     }
 
     pub(super) fn load(&self) -> Load {
-        match (self.open(), &self.state().failure) {
+        match (self.open(), &lock(&self.state).failure) {
             (Some(open), _) => match open.load() {
                 0 => Load::Idle,
                 requests => Load::Busy(requests),
@@ -160,7 +157,7 @@ impl BrokerHandle {
     /// The attempt continues after the caller's deadline, because the next caller may have more time.
     pub(super) async fn connection(self: &Arc<Self>, patience: CallerDeadline) -> Result<Arc<Connection>> {
         let mut attempt = {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             if let Some(open) = state.connection.as_ref().filter(|open| open.broken().is_none()) {
                 return Ok(Arc::clone(open));
             }
@@ -189,9 +186,10 @@ impl BrokerHandle {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(self.timed_out())),
             Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
             // The previous failure says more about the cause than a timeout of this attempt.
-            Err(_) => {
-                Err(self.state().failure.as_ref().map_or_else(|| self.timed_out(), |failure| failure.error.clone()))
-            }
+            Err(_) => Err(lock(&self.state)
+                .failure
+                .as_ref()
+                .map_or_else(|| self.timed_out(), |failure| failure.error.clone())),
         }
     }
 
@@ -223,7 +221,7 @@ impl BrokerHandle {
     }
 
     fn attempt_completed(&self, opened: &Result<Arc<Connection>>) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.attempt = None;
         match opened {
             Ok(connection) => {
@@ -249,7 +247,7 @@ impl BrokerHandle {
 
     /// Closes the connection and aborts a pending attempt.
     pub(super) fn close(&self, error: &Error) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if let Some((_, task)) = state.attempt.take() {
             task.abort();
         }

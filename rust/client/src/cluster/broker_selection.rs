@@ -1,11 +1,11 @@
 //! Selection of a broker for requests that any broker can serve.
 
 use std::pin::Pin;
-use std::sync::PoisonError;
 use std::task::Poll;
 use std::time::Duration;
 
 use samsarrow_wire::messages::Request;
+use samsarrow_wire::sync::lock;
 use tokio::time::{Instant, sleep_until};
 
 use super::broker::Load;
@@ -170,7 +170,7 @@ impl Cluster {
 
     fn by_load(&self, mut nodes: Vec<i32>) -> Vec<(Load, i32)> {
         fastrand::shuffle(&mut nodes);
-        let handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let handles = lock(&self.inner.handles);
         let load = |node| handles.get(&(node, self.connection_kind)).map_or(Load::Untried, |handle| handle.load());
         let mut nodes: Vec<(Load, i32)> = nodes.into_iter().map(|node| (load(node), node)).collect();
         nodes.sort_by_key(|(load, _)| *load);

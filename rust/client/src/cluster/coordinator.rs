@@ -1,10 +1,11 @@
 //! Lookup and cache of coordinators of groups and transactions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
+use samsarrow_wire::sync::lock;
 
 use crate::cluster::{Cluster, ConnectionKind};
 use crate::error::{Error, Result};
@@ -194,11 +195,11 @@ impl Coordinator {
 
     /// Discards the cached coordinator.
     pub(crate) fn forget(&self) {
-        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.node) = None;
     }
 
     async fn node(&self, limit: Duration) -> Result<i32> {
-        let known = *self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *lock(&self.node);
         if let Some(node) = known {
             return Ok(node);
         }
@@ -232,7 +233,7 @@ impl Coordinator {
         if !self.cluster.metadata().brokers.contains_key(&node) {
             self.cluster.refresh(limit).await?;
         }
-        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
+        *lock(&self.node) = Some(node);
         Ok(node)
     }
 }

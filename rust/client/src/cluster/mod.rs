@@ -13,10 +13,11 @@ mod topic_registry;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
@@ -88,21 +89,17 @@ struct Inner {
     metadata_received_at: Mutex<Option<Instant>>,
 }
 
-impl Inner {
-    fn unreachable_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.unreachable_since.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Inner {}
 
 impl Source for Inner {
     fn collect(&self, sink: &mut Sink) {
         if self.metrics.client() != ClientKind::Producer {
             return;
         }
-        let handles: Vec<_> = self.handles.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let handles: Vec<_> = lock(&self.handles).values().cloned().collect();
         let in_flight: usize = handles.iter().filter_map(|handle| handle.open()).map(|open| open.load()).sum();
         sink.unlabeled(Id::RequestsInFlight, in_flight as f64);
-        let received_at = *self.metadata_received_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let received_at = *lock(&self.metadata_received_at);
         sink.age(Id::MetadataAge, received_at.map(Instant::into_std));
     }
 }
@@ -213,7 +210,7 @@ impl Cluster {
                 let meter = NodeMeter { network: Arc::clone(&self.inner.metrics.network), node };
                 Arc::new(BrokerHandle::new(address, setup, connect_errors, meter))
             };
-            let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut handles = lock(&self.inner.handles);
             let handle = handles.entry((node, self.connection_kind)).or_insert_with(|| new(address.clone()));
             if handle.address != address {
                 *handle = new(address);
@@ -238,20 +235,14 @@ impl Cluster {
 
     /// Applies the throttle time of a Fetch response, whose body the connection does not decode itself.
     pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
-        let handle = self
-            .inner
-            .handles
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&(node, self.connection_kind))
-            .cloned();
+        let handle = lock(&self.inner.handles).get(&(node, self.connection_kind)).cloned();
         if let Some(connection) = handle.and_then(|handle| handle.open()) {
             connection.throttled(ApiKey::Fetch.name(), throttle_time_ms);
         }
     }
 
     fn update_features(&self, reported: &Features) {
-        let mut known = self.inner.features.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.inner.features);
         if reported.epoch > known.epoch {
             known.clone_from(reported);
         }
@@ -260,7 +251,7 @@ impl Cluster {
     /// Returns the finalized level of a feature, as reported by the brokers connected so far; 0 if no broker has
     /// reported it.
     pub fn feature_level(&self, name: &str) -> i16 {
-        self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
+        lock(&self.inner.features).level(name)
     }
 
     fn check_open(&self) -> Result<()> {
@@ -309,7 +300,7 @@ impl Cluster {
     pub async fn close(&self) {
         self.inner.closed.send_replace(true);
         self.inner.refresh_requested.notify_one();
-        let handles = std::mem::take(&mut *self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let handles = std::mem::take(&mut *lock(&self.inner.handles));
         for handle in handles.into_values() {
             handle.close(&Error::closed("the client"));
         }

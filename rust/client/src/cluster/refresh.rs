@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::metadata::MetadataRequestTopic;
 use samsarrow_wire::messages::{MetadataRequest, MetadataResponse};
+use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -259,12 +260,12 @@ impl Cluster {
                     // This error is retriable, so that the next attempt goes to another broker.
                     return Err(Error::connection("the cluster", error.to_string()));
                 }
-                self.inner.unreachable_since().get_or_insert_with(Instant::now);
+                lock(&self.inner.unreachable_since).get_or_insert_with(Instant::now);
                 return Err(error);
             }
         };
-        *self.inner.unreachable_since() = None;
-        *self.inner.metadata_received_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.inner.unreachable_since) = None;
+        *lock(&self.inner.metadata_received_at) = Some(Instant::now());
         let update = convert(response, names).await?;
         let requested = names.map_or(RequestedTopics::All, RequestedTopics::Topics);
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.with(update, requested)));
@@ -279,7 +280,7 @@ impl Cluster {
     /// A connection with pending requests stays open until they complete, because the metadata may come from a stale
     /// broker that does not report all brokers.
     fn close_removed_brokers(&self, metadata: &Metadata) {
-        let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handles = lock(&self.inner.handles);
         let gone = handles.extract_if(|(node, _), handle| {
             *node >= 0 && !metadata.brokers.contains_key(node) && !matches!(handle.load(), Load::Busy(_))
         });
@@ -290,7 +291,7 @@ impl Cluster {
 
     /// Returns the time since the first failed metadata request, or zero if the last request succeeded.
     fn unreachable_for(&self) -> Duration {
-        self.inner.unreachable_since().map_or(Duration::ZERO, |since| since.elapsed())
+        lock(&self.inner.unreachable_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Discards the known brokers, so that the client starts again from the bootstrap servers (KIP-899, KIP-1102).
@@ -301,9 +302,9 @@ impl Cluster {
             return;
         }
         tracing::warn!(reason, "starting again from the bootstrap servers");
-        *self.inner.unreachable_since() = None;
+        *lock(&self.inner.unreachable_since) = None;
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without_brokers()));
-        let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handles = lock(&self.inner.handles);
         let gone = Error::connection("the cluster", "starting again from the bootstrap servers");
         handles.extract_if(|(node, _), _| *node >= 0).for_each(|(_, handle)| handle.close(&gone));
     }
@@ -341,7 +342,7 @@ impl Cluster {
     }
 
     fn topic_registry(&self) -> MutexGuard<'_, TopicRegistry> {
-        self.inner.topic_registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.topic_registry)
     }
 
     pub(super) fn start_refresher(&self) {

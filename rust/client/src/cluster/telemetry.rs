@@ -1,13 +1,14 @@
 //! Client telemetry (KIP-714): pushes metrics to brokers in the background. Failures are logged only at debug level.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, GetTelemetrySubscriptionsRequest, PushTelemetryRequest, Request, Uuid};
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -72,11 +73,7 @@ impl Default for Telemetry {
     }
 }
 
-impl Telemetry {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Telemetry {}
 
 impl Source for Telemetry {
     fn collect(&self, sink: &mut Sink) {
@@ -128,7 +125,7 @@ impl Cluster {
         if self.inner.telemetry.terminated.swap(true, Ordering::AcqRel) {
             return;
         }
-        let subscription = self.inner.telemetry.state().subscription.take();
+        let subscription = lock(&self.inner.telemetry.state).subscription.take();
         if let Some(subscription) = subscription.filter(|subscription| !subscription.requested.is_empty())
             && let Some(node) = self.telemetry_node()
         {
@@ -139,7 +136,7 @@ impl Cluster {
 
     /// Returns a connected broker that supports PushTelemetry.
     fn telemetry_node(&self) -> Option<i32> {
-        let handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let handles = lock(&self.inner.handles);
         let control = handles.iter().filter(|((_, kind), _)| *kind == ConnectionKind::Control);
         let supports_push = |handle: &super::broker::BrokerHandle| {
             handle.open().is_some_and(|open| open.versions().range(ApiKey::PushTelemetry).is_some())
@@ -183,7 +180,7 @@ impl Cluster {
         };
         tracing::debug!(?subscription, "telemetry subscription");
         let interval = subscription.interval;
-        telemetry.state().subscription = Some(subscription);
+        lock(&telemetry.state).subscription = Some(subscription);
         Ok(interval)
     }
 
@@ -207,7 +204,7 @@ impl Cluster {
         ErrorCode::from_i16(response.error_code)
             .ok()
             .map_err(|code| Error::server(code, PushTelemetryRequest::KEY.name()))?;
-        let mut state = telemetry.state();
+        let mut state = lock(&telemetry.state);
         (state.last, state.pushed_at) = (last, Some(now));
         telemetry.pushes.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -223,7 +220,7 @@ impl Cluster {
         let samples = metrics.samples();
         let attributes = metrics.attributes();
         let (last, since) = {
-            let state = self.inner.telemetry.state();
+            let state = lock(&self.inner.telemetry.state);
             let since = state.pushed_at.filter(|_| subscription.delta).unwrap_or(metrics.started());
             (state.last.clone(), since)
         };
@@ -248,7 +245,7 @@ impl Cluster {
 
     /// Runs one step of the protocol, either a subscription or a push. Returns the delay until the next step.
     async fn telemetry_round(&self) -> Duration {
-        let subscription = self.inner.telemetry.state().subscription.clone();
+        let subscription = lock(&self.inner.telemetry.state).subscription.clone();
         let outcome = match subscription {
             None => self.subscribe().await.map(|interval| {
                 // The interval is randomized (KIP-714), so that clients started at the same time do not push at the
@@ -265,7 +262,7 @@ impl Cluster {
         };
         outcome.unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot push telemetry");
-            let known = self.inner.telemetry.state().subscription.take();
+            let known = lock(&self.inner.telemetry.state).subscription.take();
             let interval = known.map_or(DEFAULT_INTERVAL, |subscription| subscription.interval);
             let has_code = |expected: ErrorCode| error.code() == Some(expected.code());
             if has_code(ErrorCode::UNKNOWN_SUBSCRIPTION_ID) || has_code(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE) {

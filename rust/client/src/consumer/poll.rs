@@ -1,11 +1,11 @@
 //! Polls, which return rows, rebalances and completed commits.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::Consumer;
@@ -92,7 +92,7 @@ impl Consumer {
             {
                 tracing::debug!(what = context, "waiting for the group to notice what is gone");
                 // The next attempt follows after `retry.backoff.ms`.
-                *self.retry_at() = Some(Instant::now() + self.cluster.options().retry_backoff);
+                *lock(&self.retry_at) = Some(Instant::now() + self.cluster.options().retry_backoff);
                 Ok(None)
             }
             result => result,
@@ -105,7 +105,7 @@ impl Consumer {
         let deadline = Instant::now() + timeout;
         let _idle = self.cluster.metrics().polls.wait();
         let _polling = self.group.as_ref().map(|group| group.membership.polling());
-        let retry_at = self.retry_at().take();
+        let retry_at = lock(&self.retry_at).take();
         if let Some(retry_at) = retry_at {
             tokio::time::sleep_until(retry_at.min(deadline)).await;
         }
@@ -136,10 +136,6 @@ impl Consumer {
     /// Returns a batch without rows.
     pub fn empty_batch(&self) -> Result<RecordBatch> {
         self.fetcher.shared.with_topics(RecordBatch::new_empty(self.schema.clone()))
-    }
-
-    fn retry_at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the next rows (`max.poll.records` or fewer), rebalance or completed commit, or no rows after `timeout`.

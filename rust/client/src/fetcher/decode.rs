@@ -1,11 +1,11 @@
 //! Decoding of fetched records into chunks in the queue.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use bytes::Buf;
 use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
 use samsarrow_arrow::memory_of;
+use samsarrow_wire::sync::lock;
 
 use super::chunk_sink::ChunkSink;
 use super::partition_records::PartitionRecords;
@@ -49,7 +49,7 @@ pub(super) fn decode(
         let was_empty = decoder.rows() == 0;
         let (appended, failure) = {
             let aborted = part.aborted.clone();
-            let mut aborted = aborted.as_deref().map(|a| a.lock().unwrap_or_else(PoisonError::into_inner));
+            let mut aborted = aborted.as_deref().map(lock);
             let aborted = aborted.as_deref_mut();
             let window = Window { from_offset: part.from, until_offset: None, max_rows: None, aborted };
             match decoder.append(&tp.topic, tp.partition, part.records.clone(), window) {

@@ -1,9 +1,10 @@
 //! Pool of tasks that decode chunks on other cores and insert them at their slots of the queue (ADR 17).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use samsarrow_arrow::decode::Decoder;
+use samsarrow_wire::sync::lock;
 use tokio::sync::Semaphore;
 
 use super::chunk_sink::ChunkSink;
@@ -64,10 +65,6 @@ impl DecodePool {
             self.decode();
         }
     }
-}
-
-fn lock(decoders: &Mutex<Vec<Decoder>>) -> std::sync::MutexGuard<'_, Vec<Decoder>> {
-    decoders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Job that decodes the records of one slot.

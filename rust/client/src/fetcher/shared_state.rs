@@ -1,9 +1,10 @@
 //! State shared by the consumer and its fetch tasks, with signals for its changes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use arrow_array::RecordBatch;
 use samsarrow_arrow::{Pool, Topics};
+use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, watch};
 
 use super::queue::Item;
@@ -44,7 +45,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(crate) fn notify_poll(&self) {

@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use samsarrow_wire::sync::lock;
 use tokio::task::JoinSet;
 
 use super::decode_pool::DecodePool;
@@ -60,7 +61,7 @@ impl Fetcher {
 
     /// Starts the tasks on the first call. Must be called within a tokio runtime.
     pub(crate) fn start(&self) {
-        let Some((resetter, source)) = self.components.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some((resetter, source)) = lock(&self.components).take() else {
             return;
         };
         let mut tasks = JoinSet::new();
@@ -77,14 +78,14 @@ impl Fetcher {
         tasks.spawn(restarting("the search for leaders").run(find_leaders_task, |_| {}));
         tasks.spawn(Arc::clone(&source.decode_pool).run());
         tasks.spawn(supervise(source));
-        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = Some(tasks);
+        *lock(&self.tasks) = Some(tasks);
     }
 
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.shared.close();
         // Dropping the `JoinSet` aborts its tasks.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.tasks).take();
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::sync::lock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -120,7 +121,7 @@ pub(crate) struct CommitQueue {
 type LastError = Arc<Mutex<Option<Error>>>;
 
 fn set_last_error(last_error: &LastError, error: Option<Error>) {
-    *last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    *lock(last_error) = error;
 }
 
 /// Committed offsets and the time of the commit.
@@ -163,11 +164,7 @@ impl CommitQueue {
 
     /// Returns the error of the last commit, as the cause of a timeout.
     pub(crate) fn last_error(&self) -> Option<Error> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn last_committed(&self) -> MutexGuard<'_, LastCommitted> {
-        self.last_committed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last_error).clone()
     }
 
     /// Like [`submit_then`](Self::submit_then), but returns a receiver of the result.
@@ -196,7 +193,7 @@ impl CommitQueue {
         patience: Duration,
         then: impl FnOnce(Result<Outcomes>) + Send + 'static,
     ) {
-        if let Some((waiting, sender)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some((waiting, sender)) = lock(&self.waiting).take() {
             tokio::spawn(run(waiting, sender, Arc::clone(&self.last_committed), Arc::clone(&self.last_error)));
         }
         let (deadline, metadata, on_complete) = (Instant::now() + limit, self.cluster.metadata(), Box::new(then));
@@ -215,12 +212,12 @@ impl CommitQueue {
     /// Returns the offsets that differ from the last committed offsets, or were committed longer than
     /// `RECOMMIT_INTERVAL` ago.
     pub(crate) fn to_commit(&self, offsets: Offsets) -> Offsets {
-        self.last_committed().to_commit(offsets, Instant::now())
+        lock(&self.last_committed).to_commit(offsets, Instant::now())
     }
 
     /// Forgets the last committed offsets of partitions that other members may commit from now on.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
-        let mut last_committed = self.last_committed();
+        let mut last_committed = lock(&self.last_committed);
         for tp in partitions {
             last_committed.0.remove(tp);
         }
@@ -249,7 +246,7 @@ async fn run(
             let outcome = sender.commit(&batch, &last_error).await;
             set_last_error(&last_error, outcome.as_ref().err().cloned());
             if let Ok(outcomes) = &outcome {
-                let mut last_committed = last_committed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last_committed = lock(&last_committed);
                 for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&batch.offsets) {
                     if outcome.is_ok() {
                         last_committed.0.insert(tp.clone(), (offset.offset, Instant::now()));

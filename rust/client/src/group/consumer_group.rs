@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -426,8 +427,4 @@ fn report(group: &str, outcome: Result<Outcomes>) {
         }
         Err(error) => tracing::warn!(group, %error, "an automatic commit failed"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

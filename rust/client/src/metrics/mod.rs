@@ -17,8 +17,10 @@ mod rebalances;
 mod sample;
 mod table;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use samsarrow_wire::sync::lock;
 
 pub use event::{Event, Observer};
 pub use exposition::exposition;
@@ -96,7 +98,7 @@ impl Metrics {
 
     /// Registers a source. Its samples are collected until it is dropped.
     pub(crate) fn add(&self, source: Weak<dyn Source>) {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
+        lock(&self.sources).push(source);
     }
 
     /// Emits an event. `event` is called only if an observer is set.
@@ -119,7 +121,7 @@ impl Metrics {
     }
 
     fn sources(&self) -> Vec<Arc<dyn Source>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+        lock(&self.sources).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns the resource attributes that are sent to brokers.

@@ -1,7 +1,9 @@
 //! Metrics of the application's polls.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use samsarrow_wire::sync::lock;
 
 use super::meter::{Meter, Windows};
 use super::sample::{Label, MeterIds, Sink};
@@ -44,7 +46,7 @@ impl Polls {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records the start of a poll.

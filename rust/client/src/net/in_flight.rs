@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -115,7 +116,7 @@ impl Shared {
     /// error is kept.
     pub(super) fn poison(&self, error: Error) {
         let first = {
-            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut broken = lock(&self.broken);
             broken.get_or_insert(error).clone()
         };
         let (pending, held) = {
@@ -132,7 +133,7 @@ impl Shared {
     }
 
     pub(super) fn error(&self) -> Option<Error> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.broken).clone()
     }
 
     pub(super) fn is_logging_in(&self) -> bool {
@@ -150,7 +151,7 @@ impl Shared {
     }
 
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_flight)
     }
 
     /// Returns the time at which the connection must next be checked for a late response or for idleness.
@@ -176,7 +177,7 @@ impl Shared {
             _ => return None,
         };
         // The error is set under the lock for queueing requests, so that no request can be queued in between.
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
+        lock(&self.broken).get_or_insert(error.clone());
         Some(error)
     }
 }

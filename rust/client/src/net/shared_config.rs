@@ -1,9 +1,10 @@
 //! Configuration shared by all connections of a client.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use samsarrow_wire::releases::Release;
+use samsarrow_wire::sync::lock;
 
 use crate::config::CommonOptions;
 use crate::error::Result;
@@ -38,10 +39,10 @@ pub(super) struct OldBrokers(Mutex<HashMap<String, Release>>);
 
 impl OldBrokers {
     pub(super) fn get(&self, address: &str) -> Option<Release> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied()
+        lock(&self.0).get(address).copied()
     }
 
     pub(super) fn remember(&self, address: &str, release: Release) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address.to_owned(), release);
+        lock(&self.0).insert(address.to_owned(), release);
     }
 }

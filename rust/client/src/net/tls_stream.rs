@@ -7,7 +7,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
@@ -15,6 +15,7 @@ use rustls::ClientConfig;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use samsarrow_wire::messages::Frame;
+use samsarrow_wire::sync::lock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -100,10 +101,6 @@ pub(super) async fn handshake(
     let reader = TlsReader { socket: read, session: Arc::clone(&session), peer: peer.clone() };
     let writer = TlsWriter { socket: write, session, peer, piece: Vec::new(), sealed: Vec::new() };
     Ok((reader, writer))
-}
-
-fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
-    session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The peer of a session, for error messages.

@@ -2,11 +2,12 @@
 //! later in Kafka; version 10 and later use topic ids (KIP-848).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchResponse, Uuid};
+use samsarrow_wire::sync::{into_inner, lock};
 use tokio::time::Instant;
 
 use super::messages::{FETCH_STABLE, by_group, commit_topics, committed, fetch_request};
@@ -76,7 +77,7 @@ pub(crate) async fn commit_with(
     let final_error = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| topic_error(&metadata, &tp.topic));
     let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(final_error(tp)?)))).collect();
     let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::new(done);
-    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || lock(&done);
     let pending = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
@@ -150,7 +151,7 @@ fn in_order(
     done: Mutex<BTreeMap<TopicPartition, Result<()>>>,
     missing: &Error,
 ) -> Outcomes {
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let done = into_inner(done);
     let outcome = |tp| done.get(tp).cloned().unwrap_or_else(|| Err(missing.clone()));
     offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect()
 }
@@ -385,7 +386,7 @@ impl TopicNames {
     fn id_of(&self, metadata: &Metadata, topic: &str) -> Result<Uuid> {
         match metadata.topic(topic).map(|topic| topic.topic_id) {
             Some(id) if !id.is_zero() => {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, topic.to_owned());
+                lock(&self.0).insert(id, topic.to_owned());
                 Ok(id)
             }
             _ => Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}"))),
@@ -396,7 +397,7 @@ impl TopicNames {
         if !name.is_empty() {
             return Ok(name);
         }
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let known = lock(&self.0).get(id).cloned();
         known.ok_or_else(|| {
             Error::protocol(
                 "the coordinator",

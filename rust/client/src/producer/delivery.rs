@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use samsarrow_wire::sync::lock;
 
 use super::delivery_state::{Appended, BatchState, CompletionHandler, CompletionListener};
 use super::record::{PartitionReceipt, RecordMetadata};
@@ -253,7 +255,7 @@ fn watch_part(part: Part, at: u32, remaining: Arc<AtomicUsize>, callback: Shared
 
 fn call_last(remaining: &AtomicUsize, callback: &SharedCallback) {
     if remaining.fetch_sub(1, Ordering::AcqRel) == 1
-        && let Some(callback) = callback.lock().unwrap_or_else(PoisonError::into_inner).take()
+        && let Some(callback) = lock(callback).take()
     {
         callback();
     }

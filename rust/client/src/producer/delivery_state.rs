@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
 
 use super::unread_failures::{Unread, UnreadRun};
@@ -99,23 +100,19 @@ impl BatchState {
         Self { topic, partition, id, inner: Mutex::new(inner), notify: Notify::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the number of records. No further record is added.
     pub(crate) fn close(&self, total: u32) {
-        self.lock().total = Some(total);
+        lock(&self.inner).total = Some(total);
     }
 
     /// Returns true if the run of records that starts at `first` has no result yet.
     pub(crate) fn is_open(&self, first: u32) -> bool {
-        self.lock().find(first).is_none()
+        lock(&self.inner).find(first).is_none()
     }
 
     /// Returns true if every record has its result.
     pub(crate) fn all_done(&self) -> bool {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         inner.total == Some(inner.done)
     }
 
@@ -130,7 +127,7 @@ impl BatchState {
         unread: Option<&Arc<Unread>>,
     ) {
         {
-            let mut inner = self.lock();
+            let mut inner = lock(&self.inner);
             if inner.find(first).is_some() {
                 return;
             }
@@ -162,7 +159,7 @@ impl BatchState {
     /// Takes the waiters of these records. Once no waiter is left, marks the records as done, so that a flush counts
     /// them as completed.
     fn take_waiters(&self, first: u32, count: u32) -> Option<Vec<(u32, CompletionHandler)>> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let in_run = |(index, _): &(u32, CompletionHandler)| (first..first + count).contains(index);
         let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.waiters).into_iter().partition(in_run);
         inner.waiters = rest;
@@ -180,12 +177,12 @@ impl BatchState {
 
     /// Returns true if one record has a result, without marking the result as read.
     pub(super) fn has_result(&self, index: u32) -> bool {
-        self.lock().find(index).is_some()
+        lock(&self.inner).find(index).is_some()
     }
 
     /// Returns true if all records of `first..first + count` have results, without marking the results as read.
     pub(super) fn have_results(&self, first: u32, count: u32) -> bool {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         let mut at = first;
         while at < first + count {
             let Some(segment) = inner.find(at) else { return false };
@@ -197,7 +194,7 @@ impl BatchState {
     /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that
     /// the application has not read by then count as unread.
     pub(super) fn read_guard(self: &Arc<Self>, first: u32, count: u32) -> ReadGuard {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         *inner.readers.entry((first, count)).or_default() += 1;
         inner.for_each_failed(first, count, |unread, records, _| unread.exclude(records));
         ReadGuard { state: Arc::clone(self), first, count }
@@ -205,7 +202,7 @@ impl BatchState {
 
     /// Marks the available results of these records as read by the application.
     pub(super) fn read(&self, first: u32, count: u32) {
-        self.lock().read(first, count);
+        lock(&self.inner).read(first, count);
     }
 
     /// Returns the result of one record, if available, with the record's offset in `base_offset`. Marks a failure as
@@ -220,13 +217,13 @@ impl BatchState {
 
     /// Returns the result of one record, if available, without marking it as read.
     pub(super) fn look(&self, index: u32) -> Option<Result<Appended>> {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
     }
 
     pub(super) fn on_done(&self, index: u32, handler: CompletionHandler) {
         let outcome = {
-            let mut inner = self.lock();
+            let mut inner = lock(&self.inner);
             if matches!(handler, CompletionHandler::Callback(_)) {
                 inner.read(index, 1);
             }
@@ -275,13 +272,13 @@ impl BatchState {
 
     /// Returns the first record after the segment that contains `at`, or `at` itself if that record has no result yet.
     pub(super) fn completed_until(&self, at: u32) -> u32 {
-        self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
+        lock(&self.inner).find(at).map_or(at, |segment| segment.first + segment.count)
     }
 
     /// Returns the results of `first..first + count` with the length of each run, or `None` if a result is missing. The
     /// results still count as unread.
     pub(super) fn range(&self, first: u32, count: u32) -> Option<Vec<(u32, Result<Appended>)>> {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         let mut runs = Vec::new();
         let mut at = first;
         let end = first + count;
@@ -312,7 +309,7 @@ pub(super) struct ReadGuard {
 
 impl Drop for ReadGuard {
     fn drop(&mut self) {
-        let mut inner = self.state.lock();
+        let mut inner = lock(&self.state.inner);
         if let Some(waiting) = inner.readers.get_mut(&(self.first, self.count)) {
             *waiting -= 1;
             if *waiting == 0 {

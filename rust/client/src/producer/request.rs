@@ -1,7 +1,7 @@
 //! Produce requests, and the results of batches in the responses.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use samsarrow_wire::messages::produce::{
     TopicProduceData,
 };
 use samsarrow_wire::messages::{ApiKey, Request, Uuid};
+use samsarrow_wire::sync::lock;
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
 
@@ -82,7 +83,7 @@ type Errors = HashMap<(Arc<str>, i32), Error>;
 impl SkippedBatches {
     /// Sets the error of each batch that was left out.
     pub(crate) fn apply_to(&self, batches: &mut [Outgoing]) {
-        let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = lock(&self.0);
         for outgoing in batches {
             let state = &outgoing.batch.state;
             if let Some(error) = errors.remove(&(Arc::clone(&state.topic), state.partition)) {
@@ -92,7 +93,7 @@ impl SkippedBatches {
     }
 
     fn add(&self, topic: Arc<str>, partition: i32, error: Error) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((topic, partition), error);
+        lock(&self.0).insert((topic, partition), error);
     }
 }
 

@@ -1,13 +1,14 @@
 //! State shared by a producer's handles and tasks: settings, queues and memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use samsarrow_wire::batch::HEADER_LEN;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, watch};
 
 use super::accumulator::Accumulator;
@@ -154,12 +155,12 @@ impl Shared {
 
     /// Locks the queues. The lock must be held briefly, and never across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Accumulator> {
-        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.accumulator)
     }
 
     /// Returns the idle compressors.
     pub(super) fn compressors(&self) -> MutexGuard<'_, Vec<Compressor>> {
-        self.compressors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.compressors)
     }
 
     /// Waits until `bytes` of `buffer.memory` are available, up to `deadline`.

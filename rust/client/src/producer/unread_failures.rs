@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
@@ -79,10 +80,6 @@ pub(crate) struct Failures {
 }
 
 impl Unread {
-    fn lock(&self) -> MutexGuard<'_, Causes> {
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a run of failed records as unread, except those that are `read` or `awaited`.
     pub(super) fn add(
         self: &Arc<Self>,
@@ -103,7 +100,7 @@ impl Unread {
 
     /// Logs the causes whose `due` time has come. Returns the time at which the next cause is due.
     fn log_due(&self, now: Instant) -> Option<Instant> {
-        let mut causes = self.lock();
+        let mut causes = lock(&self.causes);
         let mut next: Option<Instant> = None;
         for ((topic, _), cause) in &mut causes.all {
             if cause.records <= cause.logged {
@@ -122,7 +119,7 @@ impl Unread {
 
     /// Takes all unread failures for a report.
     pub(crate) fn take(&self) -> Option<Failures> {
-        let mut causes = self.lock();
+        let mut causes = lock(&self.causes);
         causes.reports += 1;
         let mut taken: Vec<_> = std::mem::take(&mut causes.all).into_iter().collect();
         taken.retain(|(_, cause)| cause.records > 0);
@@ -158,7 +155,7 @@ impl UnreadRun {
     /// Excludes awaited records from the number of unread records.
     pub(super) fn exclude(&mut self, records: Range<u32>) {
         let failures = Arc::clone(&self.failures);
-        let mut causes = failures.lock();
+        let mut causes = lock(&failures.causes);
         self.apply_reports(causes.reports);
         let mut held = vec![0; self.counted.len()];
         set(&mut held, records);
@@ -178,7 +175,7 @@ impl UnreadRun {
         let mut others = vec![0; self.counted.len()];
         awaited.for_each(|records| set(&mut others, records));
         let failures = Arc::clone(&self.failures);
-        let mut causes = failures.lock();
+        let mut causes = lock(&failures.causes);
         self.apply_reports(causes.reports);
         let mut new = vec![0; self.counted.len()];
         set(&mut new, records);

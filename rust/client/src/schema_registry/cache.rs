@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -125,8 +126,4 @@ fn evict_missing<K: Eq + Hash, V>(entries: &mut HashMap<K, Entry<V>>) {
     if missing(entries) >= MAX_MISSING {
         entries.retain(|_, entry| !matches!(entry, Entry::Missing(..)));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

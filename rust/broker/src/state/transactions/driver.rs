@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 use tokio::time::{Instant, sleep_until};
 
 use super::transaction::TopicPartition;
 use super::{Ending, Now, Transactions};
+use crate::clock::now_ms;
 use crate::state::topic::NO_LEADER;
 use crate::state::{Node, State};
-use crate::sync::{lock, now_ms};
 
 /// Topic of committed offsets. If a transaction commits offsets of a group, it includes the group's partition of this
 /// topic.

@@ -1,13 +1,14 @@
 //! Joining a generation: JoinGroup, the leader's assignment, SyncGroup.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::join_group::{JoinGroupRequestProtocol, JoinGroupResponse};
 use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
 use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
+use samsarrow_wire::sync::lock;
 
 use super::{ClassicMember, JoinedGeneration, LeaderState};
 use crate::blocking::blocking;
@@ -91,7 +92,7 @@ impl ClassicMember<'_> {
     ) -> std::result::Result<Result<Vec<JoinGroupRequestProtocol>>, MembershipEnd> {
         let generation = self.membership.identity().generation;
         let owned = self.membership.owned();
-        let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let previous = lock(&self.previous).clone();
         let (previous_partitions, previous_generation) = match previous {
             Some(previous) if !self.cooperative() => previous,
             _ => (owned.clone(), generation),

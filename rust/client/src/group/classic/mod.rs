@@ -3,12 +3,13 @@
 mod join;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::LeaveGroupRequest;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
+use samsarrow_wire::sync::lock;
 use tokio::time::{sleep, timeout};
 
 use crate::cluster::metadata::Metadata;
@@ -226,8 +227,7 @@ impl ClassicMember<'_> {
             self.dispatch(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
         }
         let generation = self.membership.identity().generation;
-        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((assigned.iter().cloned().collect(), generation));
+        *lock(&self.previous) = Some((assigned.iter().cloned().collect(), generation));
         let new = |owned: &Owned| {
             Some(Rebalance::Assigned(assigned.iter().filter(|tp| !owned.contains(*tp)).cloned().collect()))
         };
@@ -236,7 +236,7 @@ impl ClassicMember<'_> {
     }
 
     fn topic_snapshot(&self, metadata: &Metadata, names: &BTreeSet<String>) -> TopicSnapshot {
-        snapshot(&mut self.known_racks.lock().unwrap_or_else(PoisonError::into_inner), &self.rack, metadata, names)
+        snapshot(&mut lock(&self.known_racks), &self.rack, metadata, names)
     }
 }
 

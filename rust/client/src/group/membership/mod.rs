@@ -8,10 +8,11 @@ mod polling_side;
 mod task_side;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -156,7 +157,7 @@ impl Membership {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wake(&self) {

@@ -1,10 +1,11 @@
 //! Coordinators of a transactional producer, the choice of the transaction protocol, and access to the transaction state.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::messages::{ApiKey, EndTxnRequest, ProduceRequest, Request, TxnOffsetCommitRequest};
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 
 use super::state::{Protocol, Transaction};
@@ -57,7 +58,7 @@ impl Transactions {
 
     /// Returns the coordinator of a group, cached across transactions.
     pub(in crate::producer) fn group_coordinator(&self, group: &str) -> Coordinator {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock(&self.groups);
         if let Some(known) = groups.get(group) {
             return known.clone();
         }

@@ -12,10 +12,11 @@ use std::fmt;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use libloading::Library;
+use samsarrow_wire::sync::lock;
 
 type Handle = *mut c_void;
 type Status = u32;
@@ -202,7 +203,7 @@ impl Kerberos {
     /// Returns the reason why the library cannot be loaded, and the package to install.
     pub(super) fn load() -> Result<&'static Self, String> {
         static LOADED: Mutex<Option<&'static Kerberos>> = Mutex::new(None);
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&LOADED);
         if let Some(kerberos) = *loaded {
             return Ok(kerberos);
         }

@@ -2,9 +2,10 @@
 //! and callers get the error of the rejection immediately. Without these limits, each of the client's connections would
 //! send a wrong password, which may lock the account.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -103,13 +104,9 @@ impl State {
 }
 
 impl LoginBackoff {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the last rejection if it still blocks logins.
     pub(crate) fn rejected(&self) -> Option<Error> {
-        self.state().active_rejection(Instant::now())
+        lock(&self.state).active_rejection(Instant::now())
     }
 
     /// Waits until a login is rejected, and returns its error.
@@ -135,7 +132,7 @@ impl LoginBackoff {
             tokio::pin!(ended);
             ended.as_mut().enable();
             let now = Instant::now();
-            let until = match self.state().begin(now)? {
+            let until = match lock(&self.state).begin(now)? {
                 Ok(number) => return Ok(LoginAttempt { backoff: self, number, started: now }),
                 Err(until) => until,
             };
@@ -146,7 +143,7 @@ impl LoginBackoff {
     /// Records a rejection without a login attempt, for a broker that requires a login although none is configured.
     pub(crate) fn record_failure(&self, error: &Error) {
         let now = Instant::now();
-        self.state().record_failure(now, now, error);
+        lock(&self.state).record_failure(now, now, error);
         self.ended.notify_waiters();
     }
 }
@@ -163,7 +160,7 @@ impl LoginAttempt<'_> {
     /// Records the outcome of the login. Only successes and rejected credentials count, because other errors do not
     /// depend on the credentials.
     pub(crate) fn finish<T>(self, outcome: &Result<T>) {
-        let mut state = self.backoff.state();
+        let mut state = lock(&self.backoff.state);
         match outcome {
             Ok(_) => state.record_success(),
             Err(error @ Error::Authentication { .. }) => state.record_failure(self.started, Instant::now(), error),
@@ -174,7 +171,7 @@ impl LoginAttempt<'_> {
 
 impl Drop for LoginAttempt<'_> {
     fn drop(&mut self) {
-        self.backoff.state().in_progress.retain(|(number, _)| *number != self.number);
+        lock(&self.backoff.state).in_progress.retain(|(number, _)| *number != self.number);
         self.backoff.ended.notify_waiters();
     }
 }
@@ -263,12 +260,12 @@ mod tests {
             })
             .collect();
         tokio::task::yield_now().await;
-        assert_eq!(backoff.state().in_progress.len(), 1);
+        assert_eq!(lock(&backoff.state).in_progress.len(), 1);
         first.finish::<()>(&Err(wrong()));
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), Err(wrong()));
         }
-        assert_eq!(backoff.state().next, 1, "none of them has reached a broker");
+        assert_eq!(lock(&backoff.state).next, 1, "none of them has reached a broker");
     }
 
     #[tokio::test]
@@ -276,7 +273,7 @@ mod tests {
         let backoff = LoginBackoff::default();
         backoff.acquire().await.unwrap().finish::<()>(&Err(Error::connection("h:1", "closed")));
         assert_eq!(backoff.rejected(), None);
-        assert!(backoff.state().in_progress.is_empty());
+        assert!(lock(&backoff.state).in_progress.is_empty());
         backoff.record_failure(&wrong());
         assert_eq!(backoff.acquire().await.unwrap_err(), wrong());
     }

@@ -1,12 +1,13 @@
 //! Tokens from an issuer, requested over HTTPS (RFC 6749, RFC 7523; KIP-768, KIP-1139, KIP-1258).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use samsarrow_wire::sync::lock;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -118,7 +119,7 @@ impl Oidc {
     }
 
     fn set_last_error(&self, last_error: Option<Error>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = last_error;
+        *lock(&self.last_error) = last_error;
     }
 
     fn fatal(&self, reason: impl Into<String>) -> Error {
@@ -243,7 +244,7 @@ impl TokenSource for Oidc {
     }
 
     fn last_error(&self) -> Option<Error> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 
     fn fetch(&self) -> Fetching<'_> {

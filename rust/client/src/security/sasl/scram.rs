@@ -3,12 +3,13 @@
 //! As in Kafka, SASLprep and channel binding are not supported.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::{constant_time, digest, hmac, pbkdf2, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use samsarrow_wire::sync::lock;
 use zeroize::Zeroizing;
 
 use super::{BoxFuture, Exchange, Mechanism};
@@ -217,7 +218,7 @@ impl<'a> Challenge<'a> {
 
 impl ScramExchange {
     async fn keys(&self, salt: Vec<u8>, iterations: NonZeroU32) -> Result<Arc<Keys>> {
-        let cached = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cached = lock(&self.keys).clone();
         if let Some(cached) = cached.filter(|keys| keys.salt == salt && keys.iterations == iterations) {
             return Ok(cached);
         }
@@ -239,7 +240,7 @@ impl ScramExchange {
         let proof: Vec<u8> = keys.client.iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
         let server_signature = hmac::sign(&hmac::Key::new(self.hash.hmac(), &keys.server), signed.as_bytes());
         self.state = State::Final(server_signature.as_ref().to_vec());
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+        *lock(&self.keys) = Some(keys);
         Ok(Bytes::from(format!("{without_proof},p={}", BASE64.encode(proof))))
     }
 

@@ -1,8 +1,9 @@
 //! Token cache of a client. Tokens are fetched once for all connections and refreshed before they expire.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -65,7 +66,7 @@ pub(super) struct TokenCache(Arc<Shared>);
 
 impl Drop for TokenCache {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         for task in [state.fetcher.take(), state.refresher.take()].into_iter().flatten() {
             task.abort();
         }
@@ -83,7 +84,7 @@ impl TokenCache {
     /// Fails if the source fails to fetch a token, and with [`Error::Connection`] if the fetch takes too long.
     pub(super) async fn current(&self) -> FetchResult {
         let fetch = {
-            let mut state = self.0.lock();
+            let mut state = lock(&self.0.state);
             let now = SystemTime::now();
             if let Some(token) = &state.token
                 && token.expires.is_none_or(|expires| expires > now)
@@ -112,7 +113,7 @@ impl TokenCache {
 
     /// Discards a token that a broker rejected, so that the next login fetches a new token.
     pub(super) fn invalidate(&self, token: &Arc<Token>) {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         if state.token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token)) {
             state.token = None;
         }
@@ -120,10 +121,6 @@ impl TokenCache {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the fetch in progress, or starts a fetch. A fetch runs to its end even if no login waits for it.
     fn start_fetch(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Option<FetchResult>> {
         // A fetch is not in progress if its task ended without a result.
@@ -149,7 +146,7 @@ impl Shared {
     }
 
     fn store(self: &Arc<Self>, result: &FetchResult, is_awaited: impl FnOnce() -> bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.fetch = None;
         match result {
             Ok(token) => {
@@ -170,7 +167,7 @@ impl Shared {
     /// Returns the current token and its remaining lifetime. If no token is valid, the refresh task ends, and a new
     /// task starts with the next token.
     fn current_with_lifetime(&self) -> Option<(Arc<Token>, Duration)> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let now = SystemTime::now();
         let result = state.token.as_ref().and_then(|token| {
             let lifetime = token.expires?.duration_since(now).ok()?;
@@ -192,7 +189,7 @@ impl Shared {
                 continue;
             }
             loop {
-                let fetch = self.start_fetch(&mut self.lock());
+                let fetch = self.start_fetch(&mut lock(&self.state));
                 let Err(error) = self.wait_for_fetch(fetch).await else {
                     backoff.reset();
                     break;
@@ -209,7 +206,7 @@ impl Shared {
     async fn sleep_while_current(&self, token: &Arc<Token>, wait: Duration) -> bool {
         let due = SystemTime::now() + wait;
         loop {
-            let used = self.lock().token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token));
+            let used = lock(&self.state).token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token));
             if !used || token.expires.is_some_and(|expires| expires <= SystemTime::now()) {
                 return false;
             }

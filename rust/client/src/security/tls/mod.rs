@@ -15,13 +15,14 @@ pub(crate) mod tls_errors;
 mod verify;
 mod x509;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
+use samsarrow_wire::sync::lock;
 use zeroize::Zeroizing;
 
 use self::file_fingerprint::FileFingerprints;
@@ -82,13 +83,13 @@ impl Tls {
         // Runs on a blocking thread, because the files may be on a network file system.
         match tokio::task::spawn_blocking(move || tls.refresh()).await {
             Ok(config) => config,
-            Err(_) => Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).config),
+            Err(_) => Arc::clone(&lock(&self.current).config),
         }
     }
 
     fn refresh(&self) -> Arc<ClientConfig> {
         let fingerprints = FileFingerprints::take(&self.options);
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.current);
         if fingerprints == current.fingerprints {
             current.last_failure = None;
             return Arc::clone(&current.config);
