@@ -6,31 +6,12 @@ pub fn nearest<'a>(input: &str, names: impl Iterator<Item = &'a str>) -> Option<
     let input = input.to_lowercase();
     let length = input.chars().count();
     let edits_if_close = |name: &&str| {
-        let edits = distance(&name.to_lowercase(), &input);
+        let edits = strsim::levenshtein(&name.to_lowercase(), &input);
         // A name is close if it needs at most one edit per three characters.
         (edits * 3 <= length || length > 2 && name.to_lowercase().starts_with(&input)).then_some(edits)
     };
     let edits = names.filter_map(|name| Some((edits_if_close(&name)?, name)));
     edits.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
-}
-
-/// Returns the Levenshtein distance of two names.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            let best = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, best);
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
