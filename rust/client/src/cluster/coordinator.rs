@@ -64,9 +64,18 @@ pub enum Verdict<T> {
 impl<T> Verdict<T> {
     /// Classifies an error code of a coordinator's response.
     pub fn of(code: ErrorCode, context: &str) -> Result<Verdict<T>> {
-        let error = Error::server(code, context);
-        match code {
-            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => Ok(Verdict::Moved(error)),
+        Self::of_error(Error::server(code, context))
+    }
+
+    /// Classifies an error of a coordinator's response.
+    pub(crate) fn of_error(error: Error) -> Result<Verdict<T>> {
+        let Error::Server { code, .. } = &error else { return Err(error) };
+        match *code {
+            // A coordinator that cannot replicate a commit in time may have been replaced, so Java's client looks it up
+            // again too.
+            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE | ErrorCode::REQUEST_TIMED_OUT => {
+                Ok(Verdict::Moved(error))
+            }
             ErrorCode::CONCURRENT_TRANSACTIONS => Ok(Verdict::Soon(error)),
             code if code.retriable() => Ok(Verdict::Retry(error)),
             _ => Err(error),

@@ -3,11 +3,13 @@
 mod committed;
 mod list;
 pub(crate) mod messages;
+pub(crate) mod topic_ids;
 
-pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, TopicIds, commit_with, fetch_committed_each};
+pub use committed::{commit, fetch_committed};
 pub use list::{ListTarget, Listed, list_offsets, list_offsets_each};
 pub(crate) use list::{UnknownTopic, list_offsets_with};
+pub use messages::Outcomes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -114,6 +114,16 @@ async fn retriable_coordinator_errors_are_retried() {
 }
 
 #[tokio::test]
+async fn coordinator_that_times_out_is_looked_up_again() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let (cluster, coordinator) = group(&broker, &[]);
+    broker.fail_next(ApiKey::OffsetCommit, Fault::Error(ErrorCode::REQUEST_TIMED_OUT), 2);
+    commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(1, ""))], SOON).await.unwrap();
+    assert_eq!(broker.requests().get(&ApiKey::FindCoordinator), Some(&3));
+    broker.shutdown().await;
+}
+
+#[tokio::test]
 async fn stopped_coordinator_is_replaced() {
     let broker = broker(3, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);

@@ -200,13 +200,7 @@ impl Transactions {
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
                 let context =
                     format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
-                let verdict = Verdict::of(fenced_or(code), &self.context(&context))?;
-                retry = Some(match verdict {
-                    // The group coordinator could not replicate the commit in time, so the group may have another
-                    // coordinator now.
-                    Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),
-                    verdict => verdict,
-                });
+                retry = Some(Verdict::of(fenced_or(code), &self.context(&context))?);
             }
         }
         match retry {
