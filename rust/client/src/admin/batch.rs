@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::coordinators::CoordinatorType;
+use crate::cluster::find_coordinator::CoordinatorType;
 use crate::error::Error;
 use crate::types::TopicPartition;
 

@@ -1,4 +1,4 @@
-//! Operations on groups of all types: list, describe and delete.
+//! Operations on groups of all types: list, describe, delete and look up the coordinator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -18,7 +18,9 @@ use super::batch::{BatchedRequest, Route, group_request};
 use super::engine::RequestBatch;
 use super::response_errors::check;
 use super::{AclOperation, Admin, PerGroup};
+use crate::cluster::find_coordinator::{CoordinatorType, Node, find_coordinator};
 use crate::error::{Error, Result};
+use crate::retry::Retry;
 use crate::types::TopicPartition;
 
 /// Listed group.
@@ -185,6 +187,23 @@ impl Admin {
             Ok(results.collect())
         };
         self.send_batched(&group_request(timeout), groups, build, read).await
+    }
+
+    /// Returns the coordinator of a group.
+    ///
+    /// # Errors
+    /// Fails with the error that a broker returns for the group, or with a timeout that contains the last error.
+    pub async fn find_coordinator(&self, group: &str, timeout: Duration) -> Result<Node> {
+        self.cluster.check_endpoint(ApiKey::FindCoordinator)?;
+        let options = self.cluster.options();
+        let mut retry = Retry::new(options, timeout);
+        loop {
+            let limit = retry.left().min(options.request_timeout);
+            match find_coordinator(&self.cluster, CoordinatorType::Group, group, limit).await {
+                Ok(node) => return Ok(node),
+                Err(error) => retry.again(error, || format!("the coordinator of group {group}")).await?,
+            }
+        }
     }
 }
 

@@ -5,7 +5,6 @@ mod authorized_operations;
 mod batch;
 mod cluster;
 mod configs;
-mod coordinators;
 mod describe;
 mod engine;
 mod group_members;
@@ -25,12 +24,12 @@ mod topics;
 mod transactions;
 mod users;
 
+pub use crate::cluster::find_coordinator::Node;
 pub use acls::{
     AclBinding, AclFilter, AclOperation, AclPermission, CreatedAcls, DeletedAcls, PatternType, ResourceType,
 };
 pub use cluster::{BrokerDescription, ClusterDescription, FeatureMetadata, Quorum, QuorumReplica};
 pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSynonym, PerResource};
-pub use coordinators::Node;
 pub use describe::{PartitionDescription, TopicDescription};
 pub use group_members::RemovedMember;
 pub use groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};

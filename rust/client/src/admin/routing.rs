@@ -6,8 +6,8 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::batch::Routes;
-use super::coordinators::{CoordinatorType, find_coordinators};
 use crate::cluster::Cluster;
+use crate::cluster::find_coordinator::{CoordinatorType, find_coordinators};
 use crate::error::{Error, Result};
 use crate::offsets::absent;
 use crate::types::{TopicPartition, join_limited};
@@ -121,20 +121,16 @@ async fn by_coordinator(
     }
     let keys: Vec<String> = by_key.keys().cloned().collect();
     let (mut targets, mut failures) = (BTreeMap::<Target, Vec<usize>>::new(), Vec::new());
-    let mut coordinators = match find_coordinators(cluster, coordinator_type, &keys, limit).await {
+    let coordinators = match find_coordinators(cluster, coordinator_type, &keys, limit).await {
         Ok(coordinators) => coordinators,
         // No broker can be reached at the moment.
-        Err(error) if error.retriable() => keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect(),
+        Err(error) if error.retriable() => vec![Err(error); keys.len()],
         Err(error) => return Err(error),
     };
-    for (key, items) in by_key {
-        match coordinators.remove(&key) {
-            Some(Ok(node)) => targets.entry(Target::Node(node.id)).or_default().extend(items),
-            Some(Err(error)) => failures.extend(items.into_iter().map(|item| (item, error.clone()))),
-            None => {
-                let error = Error::protocol("a broker", format!("the response to FindCoordinator leaves out {key}"));
-                failures.extend(items.into_iter().map(|item| (item, error.clone())));
-            }
+    for (items, coordinator) in by_key.into_values().zip(coordinators) {
+        match coordinator {
+            Ok(node) => targets.entry(Target::Node(node.id)).or_default().extend(items),
+            Err(error) => failures.extend(items.into_iter().map(|item| (item, error.clone()))),
         }
     }
     refresh_unknown(cluster, &targets, limit).await?;

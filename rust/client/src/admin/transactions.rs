@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::Admin;
 use super::batch::{BatchedRequest, Route};
-use super::coordinators::CoordinatorType;
 use super::engine::RequestBatch;
 use super::response_errors::check_item;
+use crate::cluster::find_coordinator::CoordinatorType;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;

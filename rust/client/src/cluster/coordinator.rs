@@ -1,12 +1,13 @@
-//! Lookup and cache of coordinators of groups and transactions.
+//! Requests to coordinators of groups and transactions, with retries and a cache of the coordinator.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
+use samsarrow_wire::messages::Request;
 use samsarrow_wire::sync::lock;
 
+use crate::cluster::find_coordinator::{CoordinatorType, find_coordinator};
 use crate::cluster::{Cluster, ConnectionKind};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
@@ -14,30 +15,6 @@ use crate::retry::backoff::Backoff;
 
 /// Initial delay of retries while the coordinator completes another request. It doubles with each retry.
 const INITIAL_SHORT_DELAY: Duration = Duration::from_millis(20);
-/// First version of FindCoordinator that supports transaction coordinators (KIP-98).
-const TRANSACTIONS: i16 = 1;
-/// First version of FindCoordinator that supports several keys per request (KIP-699).
-const MANY_KEYS: i16 = 4;
-
-/// Coordinator type. The numbers are the protocol's values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum CoordinatorType {
-    Group = 0,
-    Transactions = 1,
-}
-
-impl CoordinatorType {
-    pub(crate) fn code(self) -> i8 {
-        self as i8
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Group => "group",
-            Self::Transactions => "transactional id",
-        }
-    }
-}
 
 /// Coordinator of a group or transactional id. It is looked up on first use, and again after it has moved.
 #[derive(Debug, Clone)]
@@ -212,33 +189,7 @@ impl Coordinator {
         if let Some(node) = known {
             return Ok(node);
         }
-        let build = |version| {
-            if version < TRANSACTIONS && matches!(self.coordinator_type, CoordinatorType::Transactions) {
-                return Err(Error::UnsupportedVersion(format!(
-                    "this broker knows no transactions ({} {}): they need Kafka 0.11.0 or later",
-                    self.coordinator_type.name(),
-                    self.key
-                )));
-            }
-            let mut request = FindCoordinatorRequest { key_type: self.coordinator_type as i8, ..Default::default() };
-            if version >= MANY_KEYS {
-                request.coordinator_keys.push(self.key.to_string());
-            } else {
-                request.key = self.key.to_string();
-            }
-            Ok(request)
-        };
-        let (_, response) = self.cluster.send_any_with(limit, build).await?;
-        let coordinator = response.coordinators.first();
-        let (code, node, message) = match coordinator {
-            Some(c) => (c.error_code, c.node_id, c.error_message.clone()),
-            None => (response.error_code, response.node_id, response.error_message.clone()),
-        };
-        let context = match message.filter(|text| !text.is_empty()) {
-            Some(text) => format!("coordinator of {} {} ({text})", self.coordinator_type.name(), self.key),
-            None => format!("coordinator of {} {}", self.coordinator_type.name(), self.key),
-        };
-        ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context))?;
+        let node = find_coordinator(&self.cluster, self.coordinator_type, &self.key, limit).await?.id;
         if !self.cluster.metadata().brokers.contains_key(&node) {
             self.cluster.refresh(limit).await?;
         }

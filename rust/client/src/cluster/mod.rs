@@ -1,6 +1,7 @@
 //! Handle to a cluster: its brokers, connections and metadata.
 
 pub mod coordinator;
+pub(crate) mod find_coordinator;
 pub mod metadata;
 
 mod broker;
