@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samsarrow_wire::batch::Batch;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::sync::lock;
@@ -197,6 +198,11 @@ impl Broker {
     pub fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
         let leader = self.state.topic(topic)?.partition(partition)?.state().leader;
         (leader >= 0).then_some(leader)
+    }
+
+    /// Returns the batches in the log of a partition; `None` if the partition is unknown.
+    pub fn batches(&self, topic: &str, partition: i32) -> Option<Vec<Batch>> {
+        Some(self.state.topic(topic)?.partition(partition)?.state().log.batches().collect())
     }
 
     /// Returns the log end offset of a partition.

@@ -351,11 +351,15 @@ impl Accumulator {
         Some((queue, &self.rules))
     }
 
-    /// Discards the producer ID if the partition has invalidated it, so that other partitions do not use it either.
-    pub(crate) fn discard_invalid_identity(&mut self, slot: Slot) {
+    /// Begins the next epoch of the producer ID if the partition has invalidated the current one.
+    ///
+    /// Like Java's client, keeps the producer ID (KIP-360): once the leader has appended a batch of the new epoch, it
+    /// rejects batches of the old one. A batch that expired while its request was in flight could otherwise be appended
+    /// behind later records. A new producer ID is requested only after the last epoch.
+    pub(crate) fn replace_invalid_identity(&mut self, slot: Slot) {
         let invalid_identity = self.queue_of(slot).and_then(|(queue, _)| queue.invalid_identity.take());
         if invalid_identity.is_some() && invalid_identity == self.identity {
-            self.identity = None;
+            self.identity = self.identity.and_then(ProducerIdAndEpoch::next_epoch);
         }
     }
 

@@ -17,6 +17,13 @@ pub(crate) struct ProducerIdAndEpoch {
     pub(crate) epoch: i16,
 }
 
+impl ProducerIdAndEpoch {
+    /// Returns the same producer ID with the next epoch; `None` after the last epoch.
+    pub(crate) fn next_epoch(self) -> Option<Self> {
+        Some(Self { epoch: self.epoch.checked_add(1)?, ..self })
+    }
+}
+
 /// Returns the sequence `count` records after `sequence`: 2³¹ − 1 is followed by 0.
 pub(crate) fn advance(sequence: i32, count: u32) -> i32 {
     ((i64::from(sequence) + i64::from(count)) & i64::from(i32::MAX)) as i32

@@ -54,7 +54,7 @@ pub(super) fn complete_all(
                 }
                 results.extend(result.into_iter().flat_map(|result| result.split_by_error(&records)));
             }
-            accumulator.discard_invalid_identity(slot);
+            accumulator.replace_invalid_identity(slot);
         }
     }
     shared.wake.notify_one();

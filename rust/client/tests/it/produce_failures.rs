@@ -12,6 +12,7 @@ use samsarrow_client::error::Error;
 use samsarrow_client::producer::{Columns, Producer};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
+use tokio::time::Instant;
 
 /// Small batches and fast retries lead to many requests for few records.
 const BUSY: &[(&str, &str)] = &[("batch.size", "300"), ("linger.ms", "1"), ("retry.backoff.ms", "10")];
@@ -215,7 +216,33 @@ async fn expired_record_does_not_block_later_ones() {
         rows.iter().map(|row| row.text()).collect::<Vec<_>>(),
         (0..20).map(|i| i.to_string()).collect::<Vec<_>>()
     );
-    assert_ne!(rows[0].producer_id, rows[1].producer_id, "the gap requires a new producer ID");
+    assert_eq!(rows[0].producer_id, rows[1].producer_id);
+    let epochs = broker.batches("t", 0).unwrap().into_iter().map(|batch| batch.header.producer_epoch);
+    assert_eq!(epochs.take(3).collect::<Vec<_>>(), [0, 1, 1], "the gap requires a new epoch");
+}
+
+/// Regression test: a record that was reported as failed was appended behind later records, because these had another
+/// producer ID and the leader still accepted the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_request_of_an_expired_record_is_rejected() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let options = [("delivery.timeout.ms", "2000"), ("request.timeout.ms", "1000"), ("linger.ms", "0")];
+    let producer = producer(&broker, &options);
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    // The first request arrives after the record has expired; the others do not arrive.
+    broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_secs(6)), 1);
+    broker.fail_next(ApiKey::Produce, Fault::DropBefore, usize::MAX);
+    let start = Instant::now();
+    let expired = producer.send(record("t", 0, "expired")).await.unwrap();
+    expired.wait().await.unwrap_err();
+    broker.clear_faults();
+    for i in 1..4 {
+        producer.send(record("t", 0, i.to_string())).await.unwrap().wait().await.unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(6));
+    tokio::time::sleep_until(start + Duration::from_secs(7)).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_eq!(values(&broker, "t", 0), ["0", "1", "2", "3"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

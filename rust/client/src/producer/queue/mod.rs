@@ -12,7 +12,7 @@
 //!
 //! A batch that fails permanently leaves a gap in the sequences. Later batches are first sent with their old sequences,
 //! because the failed batch may have been appended although its response was lost. If the broker then reports the gap,
-//! none of the later batches was appended, and they get new sequences with a new producer ID.
+//! none of the later batches was appended, and they get new sequences in another epoch.
 
 mod expiry;
 #[cfg(test)]
@@ -117,7 +117,7 @@ pub(crate) struct PartitionQueue {
     next_sequence: i32,
     /// Orders of batches that failed permanently while the broker may expect their sequences.
     gaps: Vec<u64>,
-    /// Producer ID whose sequences are invalid in this partition. The next batch needs a new producer ID.
+    /// Producer ID and epoch whose sequences are invalid in this partition. The next batch needs another epoch.
     pub(crate) invalid_identity: Option<ProducerIdAndEpoch>,
     records: u64,
 }
@@ -265,7 +265,7 @@ impl PartitionQueue {
                     tracing::warn!(
                         topic = &*batch.state.topic,
                         partition = batch.state.partition,
-                        "the leader has lost records that were delivered: the next ones are sent with a new producer ID"
+                        "the leader has lost records that were delivered: the next ones are sent in a new producer epoch"
                     );
                 }
                 self.invalidate_identity(batch.numbered);
@@ -339,8 +339,8 @@ impl PartitionQueue {
         self.waiting.insert(at, batch);
     }
 
-    /// Invalidates the producer ID and the sequences of this batch and its successors, unless the queue already has a
-    /// new producer ID.
+    /// Invalidates the epoch and the sequences of this batch and its successors, unless the queue already has another
+    /// epoch.
     fn invalidate_identity(&mut self, numbered: Option<(ProducerIdAndEpoch, i32)>) {
         if numbered.map(|(identity, _)| identity) == self.identity {
             self.invalid_identity = self.identity.take();
