@@ -20,23 +20,48 @@ const DISCARD_STEP: usize = 1 << 12;
 /// Returns the release of an old broker that does not support ApiVersions; `None` if the broker is not old or its
 /// release cannot be determined.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
-    let mut connection = ProbeConnection::open(target).await?;
     // A ListOffsets request without topics has an empty response, requires no permissions and has no side effects.
-    connection.send(&ListOffsetsRequest { replica_id: -1, ..Default::default() }).await?;
+    let offsets = ListOffsetsRequest { replica_id: -1, ..Default::default() };
+    match try_api_versions(target, &offsets).await? {
+        Support::Yes => None,
+        Support::Skipped => Some(Release::V0_9_0),
+        // A broker that restarts, or a proxy, may also have closed the connection. So every release is confirmed on
+        // another connection.
+        Support::Disconnected => match try_api_versions(target, &ListGroupsRequest::default()).await {
+            Some(Support::Yes) => None,
+            Some(Support::Skipped | Support::Disconnected) => Some(Release::V0_9_0),
+            // Kafka 0.8 does not support ListGroups.
+            None => match try_api_versions(target, &offsets).await? {
+                Support::Yes => None,
+                Support::Skipped => Some(Release::V0_9_0),
+                Support::Disconnected => Some(Release::V0_8_2),
+            },
+        },
+    }
+}
+
+/// Reaction of a broker to ApiVersions on a connection on which it responded to another request.
+enum Support {
+    /// It responds.
+    Yes,
+    /// It responds only to the request after ApiVersions. Brokers respond in the order of the requests.
+    Skipped,
+    /// It closes the connection.
+    Disconnected,
+}
+
+/// Sends `first`, and ApiVersions after the response. Returns `None` if the broker does not respond to `first`.
+async fn try_api_versions(target: &Target<'_>, first: &impl Request) -> Option<Support> {
+    let mut connection = ProbeConnection::open(target).await?;
+    connection.send(first).await?;
     connection.read_response().await?;
     let versions = connection.send(&ApiVersionsRequest::default()).await?;
-    // A broker responds in the order of the requests, so a response to this request shows that it skipped ApiVersions.
     let groups = connection.send(&ListGroupsRequest::default()).await;
     match connection.read_response().await {
-        Some(id) if id == versions => None,
-        Some(id) if Some(id) == groups => Some(Release::V0_9_0),
+        Some(id) if id == versions => Some(Support::Yes),
+        Some(id) if Some(id) == groups => Some(Support::Skipped),
         Some(_) => None,
-        // The broker has disconnected. It is Kafka 0.9 if it supports ListGroups, and otherwise Kafka 0.8.
-        None => {
-            let mut connection = ProbeConnection::open(target).await?;
-            connection.send(&ListGroupsRequest::default()).await?;
-            Some(if connection.read_response().await.is_some() { Release::V0_9_0 } else { Release::V0_8_2 })
-        }
+        None => Some(Support::Disconnected),
     }
 }
 

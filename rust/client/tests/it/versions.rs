@@ -249,6 +249,18 @@ async fn broker_version_fallback_replaces_api_versions() {
     broker.shutdown().await;
 }
 
+/// Regression test: a broker that closed two connections after ApiVersions was taken for Kafka 0.9, and got messages in
+/// format v0.
+#[tokio::test]
+async fn closed_connections_do_not_make_a_broker_old() {
+    let broker = emulating(None).await;
+    broker.fail_next(ApiKey::ApiVersions, Fault::DropBefore, 2);
+    send(&broker.bootstrap_servers(), &[]).await.unwrap();
+    let magic: Vec<_> = broker.batches("t", 0).unwrap().iter().map(|batch| batch.header.magic).collect();
+    assert_eq!(magic, [2]);
+    broker.shutdown().await;
+}
+
 #[tokio::test]
 async fn explicit_idempotence_is_not_disabled() {
     let broker = emulating(Release::named("0.10.2")).await;
