@@ -106,6 +106,12 @@ impl<'a> ConsumerMember<'a> {
         self.heartbeat().await?;
         let mut next = Instant::now() + self.interval;
         loop {
+            // A newer assignment replaces an event that the application has not taken yet: heartbeats do not report
+            // its partitions, so the coordinator may have assigned them to another member.
+            if self.unresolved.is_some() && reconciliation.is_some() && membership.withdraw() {
+                reconciliation = None;
+                self.owned_before_revocation = None;
+            }
             if let Some(assignment) = self.unresolved.take_if(|assignment| self.member.knows_topics(assignment)) {
                 self.target = Some(self.resolve_names(assignment)?);
             }

@@ -615,3 +615,41 @@ async fn topic_recreated_with_fewer_partitions_is_still_read() {
         broker.shutdown().await;
     }
 }
+
+/// Regression test: a member of the consumer protocol that did not poll kept an assignment that the coordinator had
+/// replaced, and owned a partition of another member with its next poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_assignment_replaces_one_that_was_not_taken() {
+    let broker = broker(1, 2).await;
+    let member_a = member(&broker, "consumer", &[]);
+    member_a.begin_poll().unwrap();
+    let heartbeats = async |more: u64| {
+        let before = count(&broker, ApiKey::ConsumerGroupHeartbeat);
+        while count(&broker, ApiKey::ConsumerGroupHeartbeat) < before + more {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(SOON, heartbeats(3)).await.unwrap();
+    assert!(broker.group_state("g").is_some());
+    let member_b = member(&broker, "consumer", &[]);
+    member_b.begin_poll().unwrap();
+    tokio::time::timeout(SOON, heartbeats(6)).await.unwrap();
+    // After a lost response, members report the partitions that they own, so the coordinator learns that the first
+    // member does not own the partition that it assigns to the second one.
+    broker.fail_next(ApiKey::ConsumerGroupHeartbeat, Fault::DropAfter, 4);
+    let start = Instant::now();
+    while member_b.assignment().len() != 1 {
+        assert!(start.elapsed() < 6 * SOON, "{:?}", member_b.assignment());
+        member_b.poll(Duration::from_millis(50)).await.unwrap();
+    }
+    let owned_b = member_b.assignment();
+    while member_a.assignment().is_empty() {
+        assert!(start.elapsed() < 6 * SOON);
+        member_a.poll(Duration::from_millis(50)).await.unwrap();
+    }
+    assert_eq!(member_a.assignment().len(), 1);
+    assert!(!member_a.assignment().contains(&owned_b[0]), "{owned_b:?} {:?}", member_a.assignment());
+    member_a.close(SOON).await;
+    member_b.close(SOON).await;
+    broker.shutdown().await;
+}

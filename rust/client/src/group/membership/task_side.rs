@@ -158,6 +158,11 @@ impl Membership {
         self.wait_for(|state| state.pending.as_ref().is_none_or(|pending| pending.id != id).then_some(())).await;
     }
 
+    /// Removes the pending event if it was not taken yet. Returns true if it was removed.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.lock().pending.take_if(|pending| !pending.taken).is_some()
+    }
+
     /// Waits until the application has not polled for `max.poll.interval.ms`.
     pub(crate) async fn poll_interval_exceeded(&self) {
         loop {
