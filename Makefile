@@ -64,7 +64,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -144,9 +144,27 @@ test: test-built ## every test, on real Kafka and real Spark
 # All that has to be made before the first test runs.
 test-built: $(BUILT) $(JAR) $(ARCHIVES)
 	cargo test --workspace --profile ci --quiet --no-run
+	$(SIMULATION) test $(SIMULATED) --no-run
 
-test-rust:
+test-rust: test-simulation
 	cargo test --workspace --profile ci --quiet
+
+# Tokio's random numbers come from the seed only in builds with this flag, so simulations have a folder of their own.
+SIMULATION := RUSTFLAGS='--cfg tokio_unstable' cargo
+SIMULATED := --quiet --profile simulation --target-dir target/simulation -p samsarrow-simulation --features simulation
+SEEDS ?= 1000
+WORLD ?=
+
+test-simulation: ## 200 seeds of each simulated world, and all seeds that have failed (ADR 65)
+	$(SIMULATION) test $(SIMULATED)
+
+simulate: ## clients and brokers on a simulated network and clock (SEEDS=100000 JOBS=2 WORLD=groups, or SEED=145 WORLD=groups TRACE=1)
+	$(SIMULATION) build $(SIMULATED)
+	target/simulation/simulation/samsarrow-simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED) $(if $(TRACE),--trace),--seeds $(SEEDS) $(if $(JOBS),--jobs $(JOBS))) $(WORLD)
+
+simulate-defects: ## how many seeds find each known defect (SEEDS=10000)
+	$(SIMULATION) build $(SIMULATED)
+	target/simulation/simulation/samsarrow-simulation --defects --seeds $(SEEDS)
 
 test-python: $(BUILT) $(JAR) $(ARCHIVES)
 	$(BIN)/python tests/side_by_side.py

@@ -40,7 +40,7 @@ def main() -> int:
     behind = ["nice", "-n", "5"]
     commands[1:] = [[*behind, *command] for command in commands[1:]]
     if "--rust" in sys.argv:
-        commands.append([*behind, "cargo", "test", "--workspace", "--profile", "ci", "--quiet"])
+        commands.append([*behind, "make", "--no-print-directory", "test-rust"])
     others = [Kept(command) for command in commands]
     try:
         codes = [subprocess.run([*behind, *pytest, *map(str, groups[0])], check=False).returncode]

@@ -19,6 +19,8 @@ ALLOWED_DEPENDENCIES = {
     "client": {"crc", "wire", "arrow"},
     "broker": {"crc", "wire"},
     "fuzz": {"crc", "wire", "arrow", "values", "client"},
+    "simnet": set(),
+    "simulation": {"crc", "wire", "arrow", "client", "broker", "simnet"},
     "bridge": {"crc", "wire", "arrow", "client"},
     "py": {"crc", "wire", "arrow", "values", "client", "broker", "spark", "bridge"},
     "spark": {"crc", "wire", "arrow", "values", "client"},

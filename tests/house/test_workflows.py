@@ -84,7 +84,7 @@ def test_contributing_names_existing_targets_and_files() -> None:
     assert named - TARGETS == set()
     # Targets that need no description, for example because they are parts of other targets.
     parts = {"archives", "help", "clean", "deny", "bench-rust", "bench-python"}
-    parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust"}
+    parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust", "test-simulation"}
     assert {target for target in TARGETS if f"make {target}" not in page} <= parts
     first = page.partition("## A first change")[2].partition("## Commands")[0]
     paths = re.findall(r"`((?:rust|python|tests|jvm|docs)/[\w/*.]*)`", first)

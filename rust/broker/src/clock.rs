@@ -1,12 +1,10 @@
 //! The wall clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 /// Returns the current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .unwrap_or_default()
+    #[cfg(feature = "simulation")]
+    let since = samsarrow_simnet::unix_time();
+    #[cfg(not(feature = "simulation"))]
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or_default()
 }

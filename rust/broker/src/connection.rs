@@ -12,12 +12,12 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use samsarrow_wire::sync::lock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::api::{self, Outcome};
 use crate::security::{Session, Stream};
+use crate::socket::TcpStream;
 use crate::state::State;
 
 const READ_BYTES: usize = 16 << 10;

@@ -4,12 +4,14 @@
 mod api;
 mod broker;
 mod clock;
+mod collections;
 mod connection;
 mod fault;
 mod log;
 mod node;
 mod options;
 mod security;
+mod socket;
 mod state;
 
 pub use broker::Broker;

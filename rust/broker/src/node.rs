@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::connection;
+use crate::socket::{TcpListener, TcpSocket};
 use crate::state::State;
 
 const BACKLOG: u32 = 1024;

@@ -1,11 +1,12 @@
 //! Negotiation of API versions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use samsarrow_wire::messages::{ApiKey, EncodeError, MessageBuf, Request};
 use samsarrow_wire::releases::Release;
 
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
 /// API versions that a broker supports.

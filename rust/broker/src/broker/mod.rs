@@ -13,7 +13,6 @@ use samsarrow_wire::batch::Batch;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::sync::lock;
-use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -24,6 +23,7 @@ use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::security::Security;
+use crate::socket::{TcpSocket, lookup_host};
 use crate::state::State;
 use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
@@ -205,6 +205,11 @@ impl Broker {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.batches().collect())
     }
 
+    /// Returns true if the partition exists.
+    pub fn has_partition(&self, topic: &str, partition: i32) -> bool {
+        self.partition(topic, partition).is_ok()
+    }
+
     /// Returns the log end offset of a partition.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
@@ -338,7 +343,7 @@ async fn bind_all(options: &BrokerOptions) -> io::Result<(Vec<TcpSocket>, Vec<So
                 invalid(format!("port {port} and {} brokers: there is no port above 65535", options.brokers))
             })?,
         };
-        let address = tokio::net::lookup_host((options.host.as_str(), port)).await?.next();
+        let address = lookup_host((options.host.as_str(), port)).await?.next();
         let address = address.ok_or_else(|| invalid(format!("host '{}' has no address", options.host)))?;
         let socket = bind(address).map_err(|error| {
             io::Error::new(error.kind(), format!("could not bind {}: {error}", host_port(&options.host, port)))

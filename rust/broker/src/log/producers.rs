@@ -1,7 +1,7 @@
 //! Producer state of a partition: detects duplicate and missing batches of idempotent producers, and tracks open
 //! transactions.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use samsarrow_wire::batch::{Batch, BatchHeader, EndMarker};
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::aborted::{Aborted, AbortedIndex};
 use super::batch::{last_sequence, next_sequence};
+use crate::collections::HashMap;
 
 /// Number of recent batches kept per producer, equal to the maximum number of batches in flight.
 const MAX_BATCHES: usize = 5;

@@ -25,8 +25,7 @@ pub(crate) use tls::Tls;
 
 use std::io;
 
-use tokio::net::TcpStream;
-
+use crate::socket::TcpStream;
 use counts::{Counts, add};
 use sasl_response::Hooks;
 use scram::Credentials;

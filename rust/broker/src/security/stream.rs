@@ -6,9 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
+
+use crate::socket::TcpStream;
 
 /// Minimum size in bytes of a TLS record that contains a request. If fewer bytes precede the end of the stream, they
 /// are a close_notify alert.

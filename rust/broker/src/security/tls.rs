@@ -12,12 +12,12 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::counts::{Counts, add};
 use super::options::ClientAuth;
 use super::stream::Stream;
+use crate::socket::TcpStream;
 
 /// A certificate and its private key as PEM.
 #[derive(Clone, PartialEq, Eq)]

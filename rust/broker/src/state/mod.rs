@@ -11,7 +11,7 @@ pub(crate) mod topic_creation;
 mod topic_settings;
 pub(crate) mod transactions;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -20,6 +20,7 @@ use samsarrow_wire::sync::{lock, read, write};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::collections::HashMap;
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
 use crate::security::Security;

@@ -1,12 +1,13 @@
 //! Fetch sessions (KIP-227). The broker stores the partitions of each session, so that a request contains only changes.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 use samsarrow_wire::messages::{FetchRequest, Uuid};
 use samsarrow_wire::sync::lock;
+
+use crate::collections::HashMap;
 
 /// First Fetch version with sessions.
 const FIRST_WITH_SESSIONS: i16 = 7;

@@ -1,13 +1,15 @@
 //! Client telemetry (KIP-714): subscriptions of clients and their metric pushes.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use samsarrow_wire::compression::{Codec, Decompressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
+use tokio::time::Instant;
 
+use crate::collections::HashMap;
 use crate::options::TelemetryOptions;
 
 /// Maximum number of stored pushes. If it is exceeded, the oldest push is dropped.

@@ -1,6 +1,6 @@
 //! Topics and their partitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock::now_ms;
+use crate::collections::HashMap;
 use crate::log::Log;
 use crate::log::producers::Producers;
 

@@ -1,6 +1,5 @@
 //! Operations on one group: deletion of its offsets and removal of its members.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use samsarrow_wire::messages::leave_group::MemberIdentity;
@@ -14,6 +13,7 @@ use super::batch::group_request;
 use super::engine::RequestBatch;
 use super::response_errors::check_item;
 use super::{Admin, PerPartition};
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
@@ -59,7 +59,7 @@ impl Admin {
         };
         let read = |_: &RequestBatch<'_, String>, response: OffsetDeleteResponse| {
             let result = check_item(key, format!("group {group}"), response.error_code, None);
-            let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::new();
+            let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::default();
             for topic in response.topics {
                 for partition in topic.partitions {
                     let tp = TopicPartition::new(&*topic.name, partition.partition_index);

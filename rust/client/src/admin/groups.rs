@@ -1,6 +1,6 @@
 //! Operations on groups of all types: list, describe, delete and look up the coordinator.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -19,6 +19,7 @@ use super::engine::RequestBatch;
 use super::response_errors::check;
 use super::{AclOperation, Admin, PerGroup};
 use crate::cluster::find_coordinator::{CoordinatorType, Node, find_coordinator};
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
@@ -152,7 +153,7 @@ impl Admin {
         let mut done: HashMap<String, Result<GroupDescription>> = match result {
             Ok(described) => described.into_iter().filter(|(_, result)| !is_classic(result)).collect(),
             // The broker supports only the classic protocol.
-            Err(Error::UnsupportedVersion(_)) => HashMap::new(),
+            Err(Error::UnsupportedVersion(_)) => HashMap::default(),
             Err(error) => return Err(error),
         };
         let rest: Vec<String> = groups.iter().filter(|group| !done.contains_key(*group)).cloned().collect();

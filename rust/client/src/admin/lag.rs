@@ -1,12 +1,13 @@
 //! Offsets of partitions, and the lag of groups.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use samsarrow_wire::messages::ApiKey;
 use tokio::time::Instant;
 
 use super::{Admin, FetchSettings, PerGroup};
+use crate::collections::HashMap;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
 use crate::offsets::{ListTarget, Listed, list_offsets_each};
@@ -63,7 +64,7 @@ impl Admin {
         let targets: Vec<_> = partitions.into_iter().map(|tp| (tp, ListTarget::Latest)).collect();
         let remaining = deadline.saturating_duration_since(Instant::now());
         let ends: HashMap<TopicPartition, Result<i64>> = if targets.is_empty() {
-            HashMap::new()
+            HashMap::default()
         } else {
             let listed = list_offsets_each(&self.cluster, &targets, isolation, remaining).await;
             let end = |(tp, result): Listed| {

@@ -1,7 +1,6 @@
 //! Commits and fetches of group offsets by an operator, who can choose the API version. Version 0 accesses offsets in
 //! ZooKeeper, later versions access offsets in Kafka.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchRequest, Request, Uuid};
@@ -12,6 +11,7 @@ use super::batch::{BatchedRequest, Route, group_request};
 use super::engine::RequestBatch;
 use crate::api_versions::required_release;
 use crate::cluster::{ApiVersionOverride, Cluster};
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::offsets::messages::{
     self, FETCH_GROUPS, FETCH_STABLE, FetchResults, RequestedGroup, read_commit, read_fetch,
@@ -161,7 +161,7 @@ impl Admin {
         version: Option<i16>,
         timeout: Duration,
     ) -> Result<TopicIdMap<'static>> {
-        let mut ids: HashMap<String, Uuid> = HashMap::new();
+        let mut ids: HashMap<String, Uuid> = HashMap::default();
         if self.chosen(R::KEY, version).is_some_and(|version| version >= TOPIC_IDS) {
             let limit = timeout.min(cluster.options().request_timeout);
             if let Some(node) = fastrand::choice(self.brokers(limit).await?) {

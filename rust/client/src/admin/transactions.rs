@@ -1,7 +1,7 @@
 //! Operations on transactions: list, describe, abort and fence (KIP-664).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use samsarrow_wire::messages::describe_producers::TopicRequest;
 use samsarrow_wire::messages::write_txn_markers::{WritableTxnMarker, WritableTxnMarkerTopic};
@@ -16,6 +16,7 @@ use super::Admin;
 use super::batch::{BatchedRequest, Route};
 use super::engine::RequestBatch;
 use super::response_errors::check_item;
+use crate::clock;
 use crate::cluster::find_coordinator::CoordinatorType;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
@@ -327,7 +328,7 @@ impl Admin {
                 all.collect()
             }
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+        let now = clock::unix_time().as_millis();
         let since = i64::try_from(now.saturating_sub(longer_than.as_millis())).unwrap_or(i64::MAX);
         let mut open: Vec<(TopicPartition, ProducerState)> = Vec::new();
         for (tp, producers) in self.describe_producers(&partitions, remaining()).await? {

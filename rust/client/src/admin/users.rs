@@ -1,6 +1,5 @@
 //! SCRAM credentials of users (KIP-554).
 
-use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,13 +16,14 @@ use samsarrow_wire::messages::{
     AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, ApiKey, DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse, Hidden,
 };
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::Admin;
 use super::batch::{BatchedRequest, Route};
 use super::engine::RequestBatch;
 use super::response_errors::check;
+use crate::blocking::blocking;
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -211,8 +211,7 @@ impl Admin {
         let key = ApiKey::AlterUserScramCredentials;
         let users: Vec<String> = changes.iter().map(|change| change.user.clone()).collect();
         // Hashing takes milliseconds by design, so it does not run on the runtime's threads.
-        let request = spawn_blocking(move || request(changes));
-        let request = request.await.map_err(|_| Error::State("hashing passwords was interrupted".into()))??;
+        let request = blocking(move || request(changes)).await??;
         let build = |batch: &RequestBatch<'_, String>| {
             let mut request = request.clone();
             request.upsertions.retain(|change| batch.items.contains(&change.name));
@@ -238,7 +237,7 @@ impl Admin {
 /// Groups changes into rounds that contain each user at most once.
 fn rounds(changes: Vec<UserAlteration>) -> Result<Vec<Vec<UserAlteration>>> {
     let mut rounds: Vec<Vec<UserAlteration>> = Vec::new();
-    let mut mechanisms: HashMap<String, Vec<ScramMechanism>> = HashMap::new();
+    let mut mechanisms: HashMap<String, Vec<ScramMechanism>> = HashMap::default();
     for change in changes {
         let before = mechanisms.entry(change.user.clone()).or_default();
         if before.contains(&change.mechanism) {

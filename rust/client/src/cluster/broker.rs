@@ -1,6 +1,5 @@
 //! Handle to one broker: its connection, pending connection attempt, and reconnect backoff.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use samsarrow_wire::sync::lock;
@@ -8,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::metrics::NodeMeter;
 use crate::net::{CallerDeadline, Connection, Setup};

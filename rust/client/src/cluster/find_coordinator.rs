@@ -1,6 +1,5 @@
 //! FindCoordinator in all versions: lookup of the coordinators of groups and transactional ids.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -8,6 +7,7 @@ use samsarrow_wire::messages::find_coordinator::Coordinator;
 use samsarrow_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use super::Cluster;
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
 /// First version that supports transaction coordinators (KIP-98).
@@ -64,7 +64,7 @@ pub(crate) async fn find_coordinators(
     keys: &[String],
     limit: Duration,
 ) -> Result<Vec<Result<Node>>> {
-    let mut nodes = HashMap::new();
+    let mut nodes = HashMap::default();
     let mut open = keys;
     while let Some((first, rest)) = open.split_first() {
         let build = |version| request(version, coordinator_type, first, open);

@@ -1,11 +1,12 @@
 //! Immutable snapshot of brokers, topics and partition leaders.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{MetadataResponse, Uuid};
 
+use crate::collections::{HashMap, HashSet};
 use crate::types::TopicPartition;
 
 /// Leader of a partition.
@@ -97,7 +98,7 @@ impl MetadataUpdate {
     pub(crate) fn new(response: MetadataResponse, requested: RequestedTopics<'_>) -> Self {
         let racks = response.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
         let brokers = response.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
-        let mut replica_lists = HashSet::new();
+        let mut replica_lists = HashSet::default();
         let mut topics = Vec::new();
         for topic in response.topics {
             let is_requested = |name: &String| match requested {

@@ -12,7 +12,6 @@ mod requests;
 mod telemetry;
 mod topic_registry;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,6 +29,7 @@ use self::topic_registry::TopicRegistry;
 pub(crate) use self::topic_registry::TopicUser;
 use crate::api_versions::Features;
 use crate::cluster::metadata::{Leader, Metadata};
+use crate::collections::HashMap;
 use crate::config::{ClientKind, CommonOptions, Options};
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
@@ -101,7 +101,7 @@ impl Source for Inner {
         let in_flight: usize = handles.iter().filter_map(|handle| handle.open()).map(|open| open.load()).sum();
         sink.unlabeled(Id::RequestsInFlight, in_flight as f64);
         let received_at = *lock(&self.metadata_received_at);
-        sink.age(Id::MetadataAge, received_at.map(Instant::into_std));
+        sink.age(Id::MetadataAge, received_at);
     }
 }
 

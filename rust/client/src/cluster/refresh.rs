@@ -1,6 +1,6 @@
 //! Metadata refresh: on request, periodically and after errors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::topic_registry::{Purpose, TopicRegistry, TopicUser};
 use super::{Cluster, ConnectionKind, Inner};
 use crate::blocking::blocking;
 use crate::cluster::metadata::{Metadata, MetadataUpdate, RequestedTopics};
+use crate::collections::HashMap;
 use crate::config::Recovery;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
@@ -105,7 +106,7 @@ impl Cluster {
         let mut retry = Retry::new(self.options(), timeout);
         let mut outcomes = BTreeMap::new();
         let mut open: BTreeSet<&str> = names.iter().copied().collect();
-        let mut unknown_counts: HashMap<&str, u32> = HashMap::new();
+        let mut unknown_counts: HashMap<&str, u32> = HashMap::default();
         loop {
             let metadata = self.metadata();
             let known: Vec<&str> = open.iter().copied().filter(|name| metadata.topic(name).is_some()).collect();

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::{Cluster, ConnectionKind, Inner};
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::otlp::{self, LastValues, Selection};
 use crate::metrics::{Id, LabelKind, Sink, Source};
@@ -216,7 +217,7 @@ impl Cluster {
     /// Returns `None` if even the smallest payload exceeds the limit.
     fn payload(&self, subscription: &Subscription) -> Result<Option<(Bytes, Codec, LastValues, SystemTime)>> {
         let metrics = &self.inner.metrics;
-        let now = SystemTime::now();
+        let now = clock::now();
         let samples = metrics.samples();
         let attributes = metrics.attributes();
         let (last, since) = {

@@ -4,7 +4,6 @@ mod commit;
 mod poll;
 mod positions;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +18,7 @@ pub use self::poll::Polled;
 pub use self::positions::SeekTarget;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
+use crate::collections::HashSet;
 use crate::config::{ConsumerOptions, Options};
 use crate::error::{Error, Result};
 use crate::fetcher::{Fetcher, Shared, decode_options};

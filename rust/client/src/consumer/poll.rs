@@ -9,6 +9,7 @@ use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::Consumer;
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::fetcher::Rows;
 use crate::group::Rebalance;
@@ -206,7 +207,9 @@ impl Consumer {
         group.acknowledge();
         if let Rebalance::Revoked(revoked) | Rebalance::Lost(revoked) = event {
             group.forget(revoked);
-            self.fetcher.shared.assign(&group.membership.owned());
+            if !Defect::RowsAfterRevocation.is_on() {
+                self.fetcher.shared.assign(&group.membership.owned());
+            }
         }
     }
 }

@@ -1,13 +1,18 @@
 //! Methods of [`Shared`] for the consumer's calls: assignment, seeks, pauses, and the state of partitions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::cursor::Cursor;
 use super::queue::Item;
 use super::rows::RowsEnd;
 use super::shared_state::Shared;
 use super::state::State;
+use crate::collections::HashMap;
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
@@ -192,7 +197,8 @@ impl Shared {
     /// Returns the known positions of assigned partitions, each with the leader epoch of the record before it.
     pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
-        let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
+        let position = |c: &Cursor| if Defect::CommitOfFetchedRows.is_on() { c.fetch_offset } else { c.position };
+        let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), position(c)?, c.position_epoch)));
         known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 

@@ -1,8 +1,9 @@
 //! State of one assigned partition.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::messages::Uuid;
+use tokio::time::Instant;
 
 use super::state::RETRY_DELAY;
 use crate::cluster::metadata::{Leader, Metadata};

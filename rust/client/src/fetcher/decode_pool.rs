@@ -12,6 +12,7 @@ use super::decode::{decode, new_decoder};
 use super::partition_records::PartitionRecords;
 use super::queue::Item;
 use super::shared_state::Shared;
+use crate::blocking;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -33,7 +34,7 @@ pub(super) struct DecodePool {
 impl DecodePool {
     /// Creates a pool with one task for every core except the core that the fetch task uses.
     pub(super) fn new(shared: &Arc<Shared>, options: &ConsumerOptions) -> Self {
-        let available = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let available = blocking::parallelism() - 1;
         Self {
             shared: Arc::clone(shared),
             options: options.clone(),
@@ -47,7 +48,7 @@ impl DecodePool {
         while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             let Some(job) = DecodeJob::next(&self.shared) else { return };
             let this = Arc::clone(self);
-            tokio::task::spawn_blocking(move || {
+            blocking::spawn(move || {
                 let pooled = lock(&this.decoders).pop();
                 let mut decoder = pooled.unwrap_or_else(|| new_decoder(&this.options, &this.shared));
                 job.run(&mut decoder);

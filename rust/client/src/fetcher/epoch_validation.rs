@@ -1,9 +1,7 @@
 //! Truncation detection for brokers whose Fetch API does not validate epochs: the client sends one OffsetForLeaderEpoch
 //! request after each leader election (KIP-320).
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::offset_for_leader_epoch::{
@@ -12,6 +10,7 @@ use samsarrow_wire::messages::offset_for_leader_epoch::{
 use samsarrow_wire::messages::{
     FetchRequest, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, fetch::EpochEndOffset as Diverging,
 };
+use tokio::time::Instant;
 
 use super::cursor::Start;
 use super::partition::truncated;
@@ -19,6 +18,7 @@ use super::partition_request::FetchPartitionRequest;
 use super::request::Round;
 use super::source::Source;
 use super::state::State;
+use crate::collections::HashMap;
 use crate::config::OffsetReset;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
@@ -66,7 +66,7 @@ impl Source {
     }
 
     fn apply_responses(&self, node: i32, requests: &[&FetchPartitionRequest], response: OffsetForLeaderEpochResponse) {
-        let mut responses = HashMap::new();
+        let mut responses = HashMap::default();
         for topic in response.topics {
             let name: Arc<str> = topic.topic.into();
             let topic_partition =

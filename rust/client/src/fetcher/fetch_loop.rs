@@ -2,13 +2,14 @@
 //! request before it decodes the rest of the response.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_arrow::decode::Decoder;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ApiKey, FetchEvent, FetchRequest};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::chunk_sink::ChunkSink;
 use super::decode::{decode, new_decoder};
@@ -62,7 +63,7 @@ impl Source {
                 Err(idle) => {
                     let until = async {
                         match idle {
-                            Idle::Until(at) => tokio::time::sleep_until(at.into()).await,
+                            Idle::Until(at) => tokio::time::sleep_until(at).await,
                             Idle::Wait => std::future::pending().await,
                         }
                     };

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use samsarrow_wire::error_code::ErrorCode;
+use tokio::time::Instant;
 
 use super::shared_state::Shared;
 use crate::cluster::Cluster;

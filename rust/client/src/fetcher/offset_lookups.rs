@@ -1,10 +1,10 @@
 //! Partitions whose start offsets are being looked up, and the offsets found.
 
-use std::collections::HashMap;
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::cursor::Start;
 use super::shared_state::Shared;
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -42,7 +42,7 @@ impl Shared {
     pub(super) fn without_position(&self) -> HashMap<Option<Instant>, Vec<PendingLookup>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
-        let mut results: HashMap<_, Vec<_>> = HashMap::new();
+        let mut results: HashMap<_, Vec<_>> = HashMap::default();
         for (tp, cursor) in open {
             results.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
         }

@@ -1,8 +1,7 @@
 //! Lookup of start offsets: the group's committed offset, or the offset that `auto.offset.reset` selects.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
@@ -10,8 +9,10 @@ use tokio::task::JoinSet;
 use super::cursor::Start;
 use super::offset_lookups::{MovedPosition, PendingLookup, Position, Unanswered};
 use super::shared_state::Shared;
+use crate::clock;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
+use crate::collections::{HashMap, HashSet};
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
 use crate::metrics::Event;
@@ -39,7 +40,7 @@ impl OffsetResetter {
     pub(super) async fn run(self: Arc<Self>) {
         let mut task_changes = self.shared.task_changes();
         let mut lookups = JoinSet::new();
-        let mut pending: HashSet<(TopicPartition, u64)> = HashSet::new();
+        let mut pending: HashSet<(TopicPartition, u64)> = HashSet::default();
         loop {
             task_changes.borrow_and_update();
             if self.shared.lock().closed {
@@ -53,7 +54,7 @@ impl OffsetResetter {
                 let this = Arc::clone(&self);
                 lookups.spawn(async move {
                     if let Some(from) = from {
-                        tokio::time::sleep_until(from.into()).await;
+                        tokio::time::sleep_until(from).await;
                     }
                     this.look_up(open.clone()).await;
                     open
@@ -155,7 +156,7 @@ impl OffsetResetter {
     /// without a response from any broker, and those whose committed offset depends on an open transaction.
     async fn look_up_offsets(&self, open: &[PendingLookup], limit: Duration) -> Vec<Unanswered> {
         let mut unanswered = Vec::new();
-        let mut without_commit = HashMap::new();
+        let mut without_commit = HashMap::default();
         let mut found = Vec::new();
         for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
@@ -227,9 +228,9 @@ impl OffsetResetter {
         let mut found = self.fetch(&wanted, limit).await;
         // The error of one topic must not affect the others, so the offsets of each topic are fetched separately.
         if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
-            let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
+            let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::default();
             wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
-            let mut each = HashMap::new();
+            let mut each = HashMap::default();
             for partitions in by_topic.into_values() {
                 match self.fetch(&partitions, limit).await {
                     Ok(found) => each.extend(found),
@@ -248,7 +249,7 @@ impl OffsetResetter {
 
     async fn fetch(&self, wanted: &[TopicPartition], limit: Duration) -> Fetched {
         let Some(coordinator) = self.coordinator.as_ref().filter(|_| !wanted.is_empty()) else {
-            return Ok(HashMap::new());
+            return Ok(HashMap::default());
         };
         let stable = self.isolation == IsolationLevel::ReadCommitted;
         let fetched = fetch_committed_each(&self.cluster, coordinator, wanted, stable, limit).await?;
@@ -275,7 +276,7 @@ fn is_unstable(error: &Error) -> bool {
 
 /// Returns the time that was `age` ago, in milliseconds since 1970.
 fn milliseconds_ago(age: Duration) -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = clock::unix_time();
     i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
 }
 

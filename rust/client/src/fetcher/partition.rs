@@ -1,12 +1,12 @@
 //! Reading of one partition of a Fetch response.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampType, batches};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
+use tokio::time::Instant;
 
 use super::cursor::{Ends, Log, Start};
 use super::partition_records::PartitionRecords;
@@ -17,6 +17,7 @@ use super::state::{RETRY_DELAY, State};
 use crate::clock::now_ms;
 use crate::cluster::metadata::{Leader, Metadata};
 use crate::config::{IsolationLevel, OffsetReset};
+use crate::defects::Defect;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
@@ -62,7 +63,7 @@ pub(super) struct PartitionReader<'a> {
 
 impl<'a> PartitionReader<'a> {
     pub(super) fn new(request: &'a FetchPartitionRequest, node: i32, mut data: PartitionData) -> Self {
-        let list = data.aborted_transactions.take().filter(|list| !list.is_empty());
+        let list = data.aborted_transactions.take().filter(|list| !list.is_empty() && !Defect::AbortedRows.is_on());
         let aborted = list.map(|list| {
             let list = list.into_iter();
             let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });

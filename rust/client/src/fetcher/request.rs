@@ -1,11 +1,11 @@
 //! Planning of Fetch requests: selects the partitions of one broker's next request.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FetchRequest, Request, Uuid};
+use tokio::time::Instant;
 
 use super::cursor::Cursor;
 use super::partition_request::{FetchPartitionRequest, TOPIC_IDS_VERSION};
@@ -13,6 +13,7 @@ use super::session::Session;
 use super::shared_state::Shared;
 use super::state::State;
 use crate::cluster::metadata::Metadata;
+use crate::collections::{HashMap, HashSet};
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 
@@ -27,13 +28,16 @@ pub(super) struct Round {
 impl Round {
     /// Returns the index of each partition in `partitions`, by topic and partition number.
     pub(super) fn index(&self) -> HashMap<Arc<str>, HashMap<i32, usize>> {
-        let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::new();
+        let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::default();
         for (position, partition) in self.partitions.iter().enumerate() {
             match index.get_mut(&*partition.tp.topic) {
                 Some(partitions) => drop(partitions.insert(partition.tp.partition, position)),
-                None => drop(
-                    index.insert(Arc::clone(&partition.tp.topic), HashMap::from([(partition.tp.partition, position)])),
-                ),
+                None => {
+                    drop(index.insert(
+                        Arc::clone(&partition.tp.topic),
+                        HashMap::from_iter([(partition.tp.partition, position)]),
+                    ))
+                }
             }
         }
         index
@@ -71,7 +75,7 @@ pub(super) fn plan(
         return Err(Idle::Wait);
     }
     state.compare_topic_ids(metadata, options.auto_offset_reset);
-    let mut nodes = HashSet::new();
+    let mut nodes = HashSet::default();
     let mut retry_at: Option<Instant> = None;
     let mut partitions = Vec::new();
     let mut blocked_on_decode = false;

@@ -1,6 +1,6 @@
 //! Rows with the positions after them, which polls return and commits use.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -8,6 +8,7 @@ use arrow_array::{Array, DictionaryArray, Int32Array, Int64Array, RecordBatch, S
 use arrow_schema::Schema;
 use samsarrow_wire::messages::Uuid;
 
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition};
@@ -59,7 +60,7 @@ impl Rows {
         let rejected = |error: &dyn std::fmt::Display| Error::corrupt(format!("positions of rows: {error}"));
         let text = serde_json::to_string(&next).map_err(|error| rejected(&error))?;
         let schema = batch.schema_ref();
-        let metadata = HashMap::from([(METADATA_KEY.to_owned(), text)]);
+        let metadata = std::collections::HashMap::from([(METADATA_KEY.to_owned(), text)]);
         let schema = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
         batch.with_schema(schema).map(Some).map_err(|error| rejected(&error))
     }
@@ -145,7 +146,7 @@ pub fn offsets_of_rows(batches: &[RecordBatch]) -> Result<Offsets> {
 type Known = HashMap<(String, i32), NextOffset>;
 
 fn known_positions(batch: &RecordBatch) -> Result<Known> {
-    let Some(text) = batch.schema_ref().metadata().get(METADATA_KEY) else { return Ok(Known::new()) };
+    let Some(text) = batch.schema_ref().metadata().get(METADATA_KEY) else { return Ok(Known::default()) };
     let changed = |why: &dyn std::fmt::Display| {
         Error::configuration(format!("the batch's schema metadata {METADATA_KEY} was changed: {why}; remove it"))
     };
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn rejects_foreign_metadata() {
         let rows = batch(Arc::new(StringArray::from(vec!["a"])), vec![0], vec![0]);
-        let metadata = HashMap::from([(METADATA_KEY.to_owned(), "[1]".to_owned())]);
+        let metadata = std::collections::HashMap::from([(METADATA_KEY.to_owned(), "[1]".to_owned())]);
         let schema = Schema::new_with_metadata(rows.schema_ref().fields().clone(), metadata);
         let rows = rows.with_schema(Arc::new(schema)).unwrap();
         assert!(ends_of(&rows).unwrap_err().to_string().contains("samsarrow.positions"));

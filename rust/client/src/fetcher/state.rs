@@ -1,13 +1,14 @@
 //! State of a consumer: its partitions, positions and queue. Fetch tasks and the application's calls change it.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::{Array, RecordBatch, TimestampMillisecondArray};
 use arrow_schema::Schema;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
+use tokio::time::Instant;
 
 use super::cursor::Cursor;
 use super::decode_slots::DecodeSlots;
@@ -17,6 +18,7 @@ use super::paused_buffer::PausedBuffer;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, offset_at, take};
 use super::rows::{NextOffset, Rows};
 use crate::clock::now_ms;
+use crate::collections::{HashMap, HashSet};
 use crate::error::{Error, Result};
 use crate::metrics::ReadMeters;
 use crate::types::{TopicPartition, join_limited};

@@ -1,12 +1,12 @@
 //! Tasks of a consumer: lookup of start offsets and leaders, decoding, and one fetch task per broker.
 
 use std::any::Any;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::sync::lock;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::decode_pool::DecodePool;
 use super::leader_lookup::find_leaders;
@@ -16,6 +16,7 @@ use super::shared_state::Shared;
 use super::source::Source;
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::{Cluster, ConnectionKind, TopicUser};
+use crate::collections::HashSet;
 use crate::config::Options;
 use crate::error::Error;
 use crate::metrics::{self, ReadMeters};
@@ -102,7 +103,7 @@ impl TopicUser for Shared {
 async fn supervise(source: Arc<Source>) {
     let mut task_changes = source.shared.task_changes();
     let mut metadata_changes = source.cluster.watch();
-    let mut running = HashSet::new();
+    let mut running = HashSet::default();
     // When this task ends, it drops the set, which ends the fetch tasks.
     let mut brokers = JoinSet::new();
     loop {

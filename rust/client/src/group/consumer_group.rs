@@ -1,6 +1,6 @@
 //! Group of one consumer: membership, commits and automatic commits.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::membership::{MemberIdentity, Membership};
 use super::subscription::Subscription;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
+use crate::collections::HashSet;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
 use crate::metrics::Source;

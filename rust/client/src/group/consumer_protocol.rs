@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::member::{Member, MembershipEnd, millis};
 use super::membership::{Owned, Rebalance, RejoinReason};
 use super::subscription::Subscription;
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -108,7 +109,11 @@ impl<'a> ConsumerMember<'a> {
         loop {
             // A newer assignment replaces an event that the application has not taken yet: heartbeats do not report
             // its partitions, so the coordinator may have assigned them to another member.
-            if self.unresolved.is_some() && reconciliation.is_some() && membership.withdraw() {
+            if self.unresolved.is_some()
+                && reconciliation.is_some()
+                && !Defect::StaleAssignment.is_on()
+                && membership.withdraw()
+            {
                 reconciliation = None;
                 self.owned_before_revocation = None;
             }

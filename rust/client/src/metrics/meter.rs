@@ -1,7 +1,9 @@
 //! Meters with totals and time windows. Rates, averages and extremes are computed like in Java's client.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Time windows of meters: `metrics.num.samples` windows of `metrics.sample.window.ms` each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,9 +18,10 @@ mod sample;
 mod table;
 
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use samsarrow_wire::sync::lock;
+use tokio::time::Instant;
 
 pub use event::{Event, Observer};
 pub use exposition::exposition;
@@ -38,6 +39,7 @@ pub use sample::{Label, Sample, Value};
 pub(crate) use sample::{MeterIds, Sink};
 pub use table::{CONVENTIONS, Group, Id, Kind, LabelKind, METRICS, MetricSpec, Unit};
 
+use crate::clock;
 use crate::types::ClientKind;
 
 /// Options of a client's metrics.
@@ -91,7 +93,7 @@ impl Metrics {
             network: Arc::new(Network::new(options.windows, options.observer.clone())),
             polls: Polls::new(options.windows),
             options: options.clone(),
-            started: SystemTime::now(),
+            started: clock::now(),
             sources: Mutex::default(),
         }
     }

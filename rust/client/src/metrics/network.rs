@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::sync::lock;
+use tokio::time::Instant;
 
 use super::event::{Event, Observer};
 use super::histogram::Histogram;

@@ -3,10 +3,9 @@
 //!
 //! The encoder uses no library, because only a small subset of Protocol Buffers is required.
 
-use std::collections::HashMap;
-
 use super::sample::{Label, Sample, Value};
 use super::table::{Id, Kind, LabelKind};
+use crate::collections::HashMap;
 use crate::types::ClientKind;
 
 /// Wire type of nested messages, strings and bytes.
@@ -108,7 +107,7 @@ fn label_text(label: &Label) -> String {
 /// Encodes the requested samples. Returns the encoded bytes, the number of samples, and the values of the counters for
 /// the next push.
 pub(crate) fn encode(samples: &[Sample], selection: &Selection<'_>, last: &LastValues) -> (Vec<u8>, usize, LastValues) {
-    let mut next = LastValues::new();
+    let mut next = LastValues::default();
     let mut count = 0;
     let mut data = Proto::default();
     data.message(1, |resource_metrics| {
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn counters_are_cumulative_or_delta() {
         let all = [String::new()];
-        let (bytes, samples, last) = encode(&count(5.0), &selection(&all, true), &LastValues::new());
+        let (bytes, samples, last) = encode(&count(5.0), &selection(&all, true), &LastValues::default());
         assert_eq!((value(&bytes), samples), (5.0, 1));
         let (bytes, _, last) = encode(&count(7.0), &selection(&all, true), &last);
         assert_eq!((value(&bytes), last.len()), (2.0, 1));
@@ -213,7 +212,7 @@ mod tests {
     fn only_requested_metrics_are_encoded() {
         let matches = |prefixes: &[&str]| {
             let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
-            encode(&count(1.0), &selection(&prefixes, false), &LastValues::new()).1
+            encode(&count(1.0), &selection(&prefixes, false), &LastValues::default()).1
         };
         assert_eq!(matches(&[]), 0);
         assert_eq!((matches(&[""]), matches(&["*"])), (1, 1));
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(matches(&["org.apache.kafka.consumer.", "org.apache.kafka.producer.req"]), 1);
         let own = [Sample { id: Id::QueuedRecords, label: Label::None, value: Value::Number(1.0) }];
         assert_eq!(
-            encode(&own, &selection(&[String::new()], false), &LastValues::new()).1,
+            encode(&own, &selection(&[String::new()], false), &LastValues::default()).1,
             0,
             "the Java client lacks it"
         );

@@ -1,9 +1,10 @@
 //! Metrics of the application's polls.
 
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::sync::lock;
+use tokio::time::Instant;
 
 use super::meter::{Meter, Windows};
 use super::sample::{Label, MeterIds, Sink};

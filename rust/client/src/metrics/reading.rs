@@ -1,13 +1,15 @@
 //! Metrics of the records that a consumer reads, updated under the lock of the fetch state.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::histogram::Histogram;
 use super::meter::{Meter, Windows};
 use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
+use crate::collections::HashMap;
 
 /// Metrics of the records of one topic.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Metrics of rebalances.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::meter::Meter;
 use super::sample::{Label, MeterIds, Sink};

@@ -1,7 +1,8 @@
 //! Samples of metrics.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::histogram::Latency;
 use super::meter::{Meter, Recent};

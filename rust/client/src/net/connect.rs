@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
 
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::ApiVersionsRequest;
 
 use super::shared_config::Setup;
+use super::socket::{TcpSocket, TcpStream, lookup_host};
 use super::tls_stream;
 use super::tls_stream::HandshakeFailure;
 use super::transport::{self, Reader, Writer};

@@ -16,6 +16,7 @@ mod request;
 mod sasl_io;
 mod session;
 mod shared_config;
+mod socket;
 mod streaming_body;
 mod timeouts;
 mod tls_session;

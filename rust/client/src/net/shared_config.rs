@@ -1,11 +1,11 @@
 //! Configuration shared by all connections of a client.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
 use samsarrow_wire::releases::Release;
 use samsarrow_wire::sync::lock;
 
+use crate::collections::HashMap;
 use crate::config::CommonOptions;
 use crate::error::Result;
 use crate::security::Security;

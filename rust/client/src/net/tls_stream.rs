@@ -17,9 +17,8 @@ use rustls::pki_types::ServerName;
 use samsarrow_wire::messages::Frame;
 use samsarrow_wire::sync::lock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::socket::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
 use super::tls_session::{MAX_OVERHEAD, MAX_PAYLOAD, Session, Step};
 use crate::error::Error;
 use crate::security::tls::tls_errors;

@@ -5,9 +5,8 @@ use std::io;
 use bytes::{BufMut, BytesMut};
 use samsarrow_wire::messages::Frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::socket::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
 use super::tls_stream::{TlsReader, TlsWriter};
 
 /// The reading half.

@@ -1,6 +1,6 @@
 //! Commit and fetch of group offsets through the coordinator.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::topic_ids::{TOPIC_IDS, TopicIdMap};
 use crate::cluster::coordinator::{Coordinator, Verdict};
 use crate::cluster::metadata::Metadata;
 use crate::cluster::{ApiVersionOverride, Cluster};
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{MemberIdentity, OffsetAndMetadata, TopicPartition};
@@ -147,7 +148,7 @@ pub async fn fetch_committed(
     timeout: Duration,
 ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
     let mut retry = Retry::new(cluster.options(), timeout);
-    let (mut offsets, mut pending) = (HashMap::new(), partitions.to_vec());
+    let (mut offsets, mut pending) = (HashMap::default(), partitions.to_vec());
     loop {
         let mut unstable = Vec::new();
         for (tp, outcome) in fetch_committed_each(cluster, coordinator, &pending, stable, retry.left()).await? {

@@ -1,6 +1,6 @@
 //! ListOffsets: first, last and timestamp-based offsets from partition leaders.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::by_topic;
 use crate::api_versions::required_release;
 use crate::cluster::Cluster;
 use crate::cluster::metadata::Metadata;
+use crate::collections::HashMap;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
@@ -116,7 +117,7 @@ async fn list_each(
     unknown_topic: UnknownTopic,
     timeout: Duration,
 ) -> Vec<Listed> {
-    let mut results: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::new();
+    let mut results: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::default();
     list_offsets_with(cluster, targets, isolation, unknown_topic, timeout, |listed| results.extend(listed)).await;
     let timed_out = |tp: &TopicPartition| Err(Error::timeout(format!("ListOffsets of {tp}"), timeout));
     targets.iter().map(|(tp, _)| (tp.clone(), results.get(tp).cloned().unwrap_or_else(|| timed_out(tp)))).collect()
@@ -263,7 +264,7 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
     }
 
     fn read(&mut self, node: i32, requested: Vec<TopicPartition>, response: Result<ListOffsetsResponse>) {
-        let mut responses = HashMap::new();
+        let mut responses = HashMap::default();
         let failed = match response {
             Ok(response) => {
                 for topic in response.topics {

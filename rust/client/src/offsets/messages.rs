@@ -1,7 +1,7 @@
 //! OffsetCommit and OffsetFetch messages in all versions. Version 0 accesses offsets in ZooKeeper, later versions access
 //! offsets in Kafka.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -15,6 +15,7 @@ use samsarrow_wire::messages::{
 
 use super::by_topic;
 use super::topic_ids::TopicIdMap;
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::types::{MemberIdentity, OffsetAndMetadata, TopicPartition};
 
@@ -78,7 +79,7 @@ pub(crate) fn read_commit<'a>(
     response: OffsetCommitResponse,
     ids: &TopicIdMap<'_>,
 ) -> Result<Outcomes> {
-    let mut outcomes = HashMap::new();
+    let mut outcomes = HashMap::default();
     for topic in response.topics {
         let name = ids.name(&topic.name, &topic.topic_id)?;
         for partition in topic.partitions {
@@ -230,7 +231,7 @@ fn by_group(version: i16, response: OffsetFetchResponse) -> HashMap<String, Offs
         OffsetFetchResponseTopics { name: topic.name, partitions: partitions.collect(), ..Default::default() }
     });
     let (topics, error_code) = (topics.collect(), response.error_code);
-    HashMap::from([(String::new(), OffsetFetchResponseGroup { topics, error_code, ..Default::default() })])
+    HashMap::from_iter([(String::new(), OffsetFetchResponseGroup { topics, error_code, ..Default::default() })])
 }
 
 fn read_group(

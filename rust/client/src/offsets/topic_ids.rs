@@ -1,11 +1,11 @@
 //! Conversion between topic names and the topic ids in OffsetCommit and OffsetFetch.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::sync::lock;
 
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
 /// First version of OffsetCommit and OffsetFetch that contains topic ids instead of names (KIP-848).

@@ -1,11 +1,12 @@
 //! Queues of all partitions, behind one lock that is held briefly.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
+use tokio::time::Instant;
 
 use super::batch::{Batch, Payload, ProducerIdAndEpoch};
 use super::delivery::{Delivery, Part};
@@ -17,6 +18,8 @@ use super::record::RecordRef;
 use super::topic::{Slot, Topic, no_such_partition};
 use super::transactions::state::Transaction;
 use crate::cluster::metadata::Metadata;
+use crate::collections::HashMap;
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 
 /// Limits and partitioning of a producer, constant after its creation.
@@ -76,10 +79,10 @@ impl Accumulator {
             rules,
             limits,
             topics: Vec::new(),
-            index: HashMap::new(),
+            index: HashMap::default(),
             last_topic: 0,
             active: Vec::new(),
-            nodes: HashMap::new(),
+            nodes: HashMap::default(),
             incomplete: BTreeMap::new(),
             next_state: 0,
             identity: None,
@@ -359,7 +362,8 @@ impl Accumulator {
     pub(crate) fn replace_invalid_identity(&mut self, slot: Slot) {
         let invalid_identity = self.queue_of(slot).and_then(|(queue, _)| queue.invalid_identity.take());
         if invalid_identity.is_some() && invalid_identity == self.identity {
-            self.identity = self.identity.and_then(ProducerIdAndEpoch::next_epoch);
+            let next = self.identity.and_then(ProducerIdAndEpoch::next_epoch);
+            self.identity = next.filter(|_| !Defect::NewProducerId.is_on());
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use samsarrow_wire::batch::BatchBuilder;
+use tokio::time::Instant;
 
 use super::delivery_state::{Appended, BatchState};
 use crate::error::{Error, Result};

@@ -2,11 +2,11 @@
 //! processed in chunks, so that memory stays within `buffer.memory`.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use samsarrow_arrow::encode::{Columns, EncodeError, RowReader};
 use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
+use tokio::time::Instant;
 
 use super::delivery::BatchDelivery;
 use super::row_partitioning::{Parts, RowPlan, chunk_size};

@@ -1,6 +1,5 @@
 //! Delivery state of a batch, shared by all callers that wait for its records.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +9,7 @@ use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
 
 use super::unread_failures::{Unread, UnreadRun};
+use crate::collections::HashMap;
 use crate::error::Result;
 
 /// Broker result of a run of appended records.
@@ -96,7 +96,8 @@ impl fmt::Debug for BatchState {
 
 impl BatchState {
     pub(crate) fn new(topic: Arc<str>, partition: i32, id: u64) -> Self {
-        let inner = Inner { total: None, done: 0, segments: Vec::new(), waiters: Vec::new(), readers: HashMap::new() };
+        let inner =
+            Inner { total: None, done: 0, segments: Vec::new(), waiters: Vec::new(), readers: HashMap::default() };
         Self { topic, partition, id, inner: Mutex::new(inner), notify: Notify::new() }
     }
 

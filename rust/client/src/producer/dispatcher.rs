@@ -3,13 +3,14 @@
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::batch::patch::set_producer;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::messages::ApiKey;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::batch::{Batch, Payload};
 use super::delivery_state::Appended;
@@ -18,6 +19,7 @@ use super::queue::FailureKind;
 use super::request::{self, ProduceResponse, SkippedBatches};
 use super::response_handler::{complete_all, fail_batches, fail_request, handle_response};
 use super::shared::{Settings, Shared};
+use crate::blocking;
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
@@ -77,7 +79,7 @@ fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> EncodeJob
     let bytes: usize = drafts.map(|outgoing| outgoing.batch.size()).sum();
     if shared.settings.batch_codec() != Codec::None && bytes >= MIN_BLOCKING_SIZE {
         let shared = Arc::clone(shared);
-        return EncodeJob::Running(tokio::task::spawn_blocking(move || {
+        return EncodeJob::Running(blocking::spawn(move || {
             let encoded = encode_all(&mut batches, &shared);
             (batches, encoded)
         }));

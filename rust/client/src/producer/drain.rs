@@ -1,9 +1,9 @@
 //! Draining of the queues: selects the batches to send now.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use samsarrow_wire::messages::Uuid;
+use tokio::time::Instant;
 
 use super::accumulator::Accumulator;
 use super::batch::{Batch, BatchResult};

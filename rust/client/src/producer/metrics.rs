@@ -1,7 +1,9 @@
 //! Metrics of a producer. Counters are updated once per batch, under a lock that is held anyway.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::accumulator::Accumulator;
 use super::batch::Batch;

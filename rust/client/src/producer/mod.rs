@@ -29,13 +29,14 @@ pub(crate) mod transactions;
 pub(crate) mod unread_failures;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 pub use samsarrow_arrow::encode::Columns;
 pub use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat};
 use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 pub use self::send::{Reservation, TrySendError};
 use crate::cluster::{Cluster, TopicUser};

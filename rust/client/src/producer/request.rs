@@ -1,6 +1,6 @@
 //! Produce requests, and the results of batches in the responses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use super::queue::{Failure, FailureKind};
 use super::shared::Settings;
 use crate::api_versions::required_release;
 use crate::cluster::metadata::Leader;
+use crate::collections::HashMap;
 use crate::config::message_format::newest_magic;
 use crate::error::{Error, Result};
 
@@ -192,7 +193,7 @@ pub(crate) struct ResponseIndex<'a> {
 
 impl<'a> ResponseIndex<'a> {
     pub(crate) fn new(response: &'a ProduceResponse, names: &'a TopicNames) -> Self {
-        let mut partitions = HashMap::new();
+        let mut partitions = HashMap::default();
         for topic in &response.responses {
             let name = if topic.topic_id == Uuid::ZERO {
                 topic.name.as_str()

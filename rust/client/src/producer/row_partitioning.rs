@@ -15,6 +15,7 @@ use super::partitioner::{Choices, Partitioning, Sticky};
 use super::send_batch::SendBatch;
 use super::shared::Shared;
 use super::topic::{Slot, no_such_partition, topic_missing};
+use crate::blocking;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 
@@ -318,7 +319,7 @@ impl<'a> RowPlan<'a> {
         while groups.peek().is_some() {
             let task_groups: Vec<RowGroup> = groups.by_ref().take(share).collect();
             let (config, rows, sizes) = (self.encoder_config(), Arc::clone(&self.rows), Arc::clone(&self.sizes));
-            tasks.push(tokio::task::spawn_blocking(move || {
+            tasks.push(blocking::spawn(move || {
                 let encode = |group: RowGroup| {
                     let mut encoder = BatchEncoder::new(&config, group.partition)?;
                     encoder.add_group(&rows, &sizes, &group)?;
@@ -361,7 +362,7 @@ impl<'a> RowPlan<'a> {
 /// needed for every few rows.
 fn workers() -> usize {
     static WORKERS: OnceLock<usize> = OnceLock::new();
-    *WORKERS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    *WORKERS.get_or_init(blocking::parallelism)
 }
 
 /// Returns the maximum encoded size of each row.

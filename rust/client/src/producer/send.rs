@@ -1,7 +1,8 @@
 //! Sending of single records, immediately or after waiting for memory and metadata.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::Producer;
 use crate::clock::now_ms;

@@ -1,11 +1,11 @@
 //! The sender task: drains the queues and passes each broker's requests to a task of that broker, in order.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::dispatcher;
 use super::drain::ReadyBatches;
@@ -14,6 +14,7 @@ use super::queue::FailureKind;
 use super::response_handler::fail_batches;
 use super::shared::Shared;
 use super::transactions::register;
+use crate::collections::HashMap;
 use crate::error::Error;
 
 /// Interval between checks for a leader that the metadata does not contain.
@@ -30,7 +31,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 async fn send_batches(shared: &Arc<Shared>) {
     let mut metadata = shared.cluster.watch();
-    let mut workers: HashMap<i32, mpsc::UnboundedSender<ReadyBatches>> = HashMap::new();
+    let mut workers: HashMap<i32, mpsc::UnboundedSender<ReadyBatches>> = HashMap::default();
     let mut metadata_lives = true;
     loop {
         let now = Instant::now();
@@ -66,7 +67,7 @@ async fn send_batches(shared: &Arc<Shared>) {
         }
         let sleep = async {
             match drained.wake_at {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
+                Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::batch::HEADER_LEN;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::accumulator::Accumulator;
 use super::batch::BatchResult;
@@ -174,7 +175,7 @@ impl Shared {
             if first.is_pending() {
                 self.wake.notify_one();
                 let total = self.memory.total();
-                tokio::time::timeout_at(deadline.into(), waiting).await.map_err(|_| {
+                tokio::time::timeout_at(deadline, waiting).await.map_err(|_| {
                     Error::timeout(
                         format!("{bytes} bytes of buffer.memory (all {total} hold records that wait to be sent)"),
                         self.settings.max_block,

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::sync::lock;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::error::Error;
 
@@ -254,7 +255,7 @@ pub(crate) async fn log_unread(unread: Arc<Unread>, mut stop: watch::Receiver<bo
             let next = unread.log_due(Instant::now());
             let wait = async {
                 match next {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    Some(at) => tokio::time::sleep_until(at).await,
                     None => unread.added.notified().await,
                 }
             };

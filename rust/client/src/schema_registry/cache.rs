@@ -1,6 +1,5 @@
 //! Cache of schemas, of not-found results (for a limited time), and of pending requests.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
@@ -10,6 +9,7 @@ use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
 /// Maximum number of not-found results in the cache. It is limited because a payload without a registry header yields

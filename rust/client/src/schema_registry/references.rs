@@ -1,10 +1,10 @@
 //! Fetches the schemas that a schema references, directly or indirectly.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::schema::Link;
 use super::{Inner, Reference, RegisteredSchema};
+use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
 /// Maximum number of schemas that a schema may reference, directly or indirectly.
@@ -41,7 +41,7 @@ pub(super) async fn needed(inner: &Arc<Inner>, root: &RegisteredSchema, subject:
         return Ok(needed);
     }
     // Index of each visited schema; `None` until all of its references are resolved.
-    let mut visited: HashMap<Version, Option<usize>> = HashMap::new();
+    let mut visited: HashMap<Version, Option<usize>> = HashMap::default();
     let mut open = vec![PendingSchema { version: None, schema: Arc::new(root.clone()), next: 0 }];
     while let Some(top) = open.last_mut() {
         let own_subject = top.version.as_ref().map_or(subject, |(subject, _)| subject);

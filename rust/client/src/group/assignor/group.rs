@@ -1,9 +1,10 @@
 //! Members, topics and partitions, which all assignors represent by indexes in name order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Assignment, Members, Subscription, Topics};
+use crate::collections::HashMap;
 use crate::types::TopicPartition;
 
 /// An existing topic with subscribers.

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::subscription::Subscription;
 use super::{MemberState, Membership, Owned, PendingRebalance, Rebalance, RejoinReason};
+use crate::defects::Defect;
 use crate::error::Error;
 
 impl Membership {
@@ -36,7 +37,11 @@ impl Membership {
 
     /// Waits until the consumer unsubscribes. Returns even if it has subscribed again since.
     pub(crate) async fn unsubscribed(&self) {
-        self.wait_for(|state| state.has_unsubscribed().then_some(())).await;
+        self.wait_for(|state| match Defect::MembershipAfterUnsubscribe.is_on() {
+            true => state.subscription.is_none().then_some(()),
+            false => state.has_unsubscribed().then_some(()),
+        })
+        .await;
     }
 
     /// Returns the subscription and its version. Waits while the consumer has no subscription; the caller detects that
@@ -141,7 +146,7 @@ impl Membership {
     pub(crate) async fn dispatch(&self, make: impl Fn(&Owned) -> Option<Rebalance>, wake: &(dyn Fn() + Send + Sync)) {
         let id = self
             .wait_for(|state| {
-                if state.has_unsubscribed() {
+                if state.has_unsubscribed() && !Defect::MembershipAfterUnsubscribe.is_on() {
                     return Some(None);
                 }
                 if state.pending.as_ref().is_some_and(|pending| pending.taken) {

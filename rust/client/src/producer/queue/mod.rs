@@ -20,11 +20,14 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use self::expiry::timed_out;
 use super::batch::{Batch, BatchResult, ProducerIdAndEpoch, advance};
 use super::delivery_state::{Appended, BatchState};
+use crate::defects::Defect;
 use crate::error::Error;
 
 /// Number of batches per partition that a broker remembers for an idempotent producer.
@@ -331,11 +334,15 @@ impl PartitionQueue {
 
     fn requeue(&mut self, mut batch: Batch, cause: Error) {
         batch.cause = Some(cause);
+        if Defect::NewSequence.is_on() {
+            batch.numbered = None;
+        }
         self.insert(batch);
     }
 
     fn insert(&mut self, batch: Batch) {
-        let at = self.waiting.partition_point(|other| other.order < batch.order);
+        let before = |other: &Batch| other.order < batch.order || Defect::RequeuedBehind.is_on();
+        let at = self.waiting.partition_point(before);
         self.waiting.insert(at, batch);
     }
 

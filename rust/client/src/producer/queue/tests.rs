@@ -1,10 +1,11 @@
 //! Tests of the ordering rules against possible broker responses.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
+use tokio::time::Instant;
 
 use super::super::batch::{Batch, BatchResult, Payload, ProducerIdAndEpoch, advance};
 use super::super::delivery_state::{Appended, BatchState};

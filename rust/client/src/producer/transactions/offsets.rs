@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::partitions::in_progress;
 use super::shared::{not_transactional, transaction_of};
 use crate::cluster::coordinator::Verdict;
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::group::membership::MemberIdentity as Member;
@@ -182,7 +183,7 @@ impl Transactions {
             group_id: group.clone(),
             producer_id: identity.producer_id,
             producer_epoch: identity.epoch,
-            generation_id: member.generation,
+            generation_id: if Defect::UnfencedOffsets.is_on() { -1 } else { member.generation },
             member_id: member.member_id.clone(),
             group_instance_id: member.instance_id.clone(),
             topics: topics.collect(),

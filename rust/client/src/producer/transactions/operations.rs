@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::error::{fail_fatal, resolve_old_epoch};
 use super::shared::{not_transactional, transaction_of};
+use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::flush::FlushGuard;
@@ -182,12 +183,12 @@ async fn commit(shared: &Shared) -> Result<()> {
             Some(Error::Transaction { fatal: false, cause }) if transaction.started && is_old_epoch(&cause) => {
                 Some(*cause)
             }
-            Some(error) => return Err(error),
-            None if !transaction.started => {
+            Some(error) if !Defect::CommitAfterFailure.is_on() || error.fatal() => return Err(error),
+            _ if !transaction.started => {
                 transaction.set_ready();
                 return Ok(());
             }
-            None => None,
+            _ => None,
         };
         (identity, transaction.protocol, outdated)
     };

@@ -1,6 +1,5 @@
 //! Coordinators of a transactional producer, the choice of the transaction protocol, and access to the transaction state.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio::sync::watch;
 use super::state::{Protocol, Transaction};
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::{ApiVersionOverride, Cluster, ConnectionKind};
+use crate::collections::HashMap;
 use crate::config::ProducerOptions;
 use crate::error::{Error, Result};
 use crate::producer::accumulator::Accumulator;

@@ -8,13 +8,15 @@
 //!                               └─▶ Aborting ─▶ Ready
 //! ```
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use crate::collections::HashSet;
 use crate::error::{Error, Result};
 use crate::producer::topic::Slot;
 
@@ -122,7 +124,7 @@ impl Transaction {
             first_request: None,
             bump_epoch: false,
             used: false,
-            registered: HashSet::new(),
+            registered: HashSet::default(),
             unregistered: BTreeSet::new(),
             registering: false,
             pending_offset_requests: 0,

@@ -1,7 +1,7 @@
 //! ConsumerGroupHeartbeat: members join, report their subscription and owned partitions, and receive their assignment
 //! in the response.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::assign::ASSIGNORS;
 use super::member::{LEAVE_STATIC_EPOCH, Member, Pattern, Progress};
 use super::{Catalog, Consumers, Partitions};
+use crate::collections::HashSet;
 use crate::options::GroupOptions;
 use crate::state::groups::random_uuid;
 

@@ -1,20 +1,18 @@
 //! Reconciliation of a member: the member revokes the partitions that it loses and confirms the revocation, before
 //! other members can get these partitions.
 
-use std::collections::HashSet;
-use std::hash::BuildHasher;
-
 use super::Partitions;
 use super::member::{Member, Progress};
+use crate::collections::HashSet;
 
 impl Member {
     /// Advances the member towards its target assignment. `owned` are the partitions that the member reports as owned,
     /// or `None` if it does not report them. `held` are the partitions that any member owns or is assigned.
-    pub(super) fn reconcile<S: BuildHasher>(
+    pub(super) fn reconcile(
         &mut self,
         (target_epoch, target): (i32, &Partitions),
         owned: Option<&Partitions>,
-        held: &HashSet<([u8; 16], i32), S>,
+        held: &HashSet<([u8; 16], i32)>,
     ) {
         let holds = |given_up: &Partitions| owned.is_none_or(|owned| !owned.is_disjoint(given_up));
         let epoch = match self.progress {

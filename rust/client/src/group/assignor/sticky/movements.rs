@@ -1,6 +1,8 @@
 //! Partition movements between members during balancing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::collections::HashMap;
 
 /// Source and destination member.
 type Pair = (usize, usize);

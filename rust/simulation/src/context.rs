@@ -1,0 +1,125 @@
+//! State shared by the programs of a run.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use samsarrow_broker::Broker;
+use samsarrow_simnet::Network;
+use tokio::time::{Instant, timeout};
+
+/// Time that a call may take beyond its timeout: the simulated network delays every packet.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Maximum number of violations that a run reports.
+const MAX_VIOLATIONS: usize = 20;
+
+thread_local! {
+    /// Panics of this thread during a run; `None` outside of runs.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Keeps the panics of this thread until `take_panics`, because those of tasks would otherwise only end their task.
+pub(crate) fn record_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let recorded = PANICS.with_borrow_mut(|panics| panics.as_mut().map(|panics| panics.push(info.to_string())));
+            if recorded.is_none() {
+                usual(info);
+            }
+        }));
+    });
+    PANICS.set(Some(Vec::new()));
+}
+
+pub(crate) fn take_panics() -> Vec<String> {
+    PANICS.take().unwrap_or_default()
+}
+
+#[derive(Debug, Default)]
+struct Findings {
+    violations: BTreeSet<String>,
+    reached: BTreeSet<String>,
+}
+
+/// The broker and the network of a run, and its findings. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) network: Network,
+    pub(crate) servers: String,
+    /// Time at which the disturbances end.
+    pub(crate) calm_at: Instant,
+    findings: Arc<Mutex<Findings>>,
+}
+
+impl Context {
+    pub(crate) fn new(broker: Broker, network: Network, calm_at: Instant) -> Self {
+        let servers = broker.bootstrap_servers();
+        Self { broker: Arc::new(broker), network, servers, calm_at, findings: Arc::default() }
+    }
+
+    /// Returns true once the disturbances have ended.
+    pub(crate) fn is_calm(&self) -> bool {
+        Instant::now() >= self.calm_at
+    }
+
+    /// Reports a violation of a guarantee.
+    pub(crate) fn violation(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.network.trace(&format!("VIOLATION {text}"));
+        let mut findings = self.lock();
+        if findings.violations.len() < MAX_VIOLATIONS {
+            findings.violations.insert(text);
+        }
+    }
+
+    /// Records that the run has reached a state or a result.
+    pub(crate) fn reached(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.network.trace(&what);
+        self.lock().reached.insert(what);
+    }
+
+    pub(crate) fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().violations).into_iter().collect()
+    }
+
+    pub(crate) fn take_reached(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.lock().reached)
+    }
+
+    /// Runs a call that must end within its timeout. Returns `None` after a violation.
+    pub(crate) async fn within<T>(&self, what: &str, limit: Duration, call: impl Future<Output = T>) -> Option<T> {
+        let result = timeout(limit + GRACE, call).await.ok();
+        if result.is_none() {
+            self.violation(format!("{what} did not end within its timeout of {} s", limit.as_secs()));
+        }
+        result
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Findings> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Polls a call at most `polls` times and then drops it, as a caller that cancels it. Returns `None` if it was dropped.
+pub(crate) async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -> Option<T> {
+    let mut call = pin!(call);
+    let mut left = polls;
+    poll_fn(|cx| match call.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}

@@ -1,0 +1,130 @@
+//! Worlds: topics, clients and the guarantees that hold for them.
+
+mod groups;
+mod produce;
+mod transactions;
+
+use std::io;
+
+use samsarrow_broker::{Broker, BrokerOptions, TransactionOptions};
+use samsarrow_simnet::Network;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+use crate::context::Context;
+use crate::events::Parts;
+
+/// Kind of clients in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum World {
+    /// Producers, plain and idempotent.
+    Produce,
+    /// Members of consumer groups, classic and KIP-848.
+    Groups,
+    /// Members that copy rows in transactions.
+    Transactions,
+}
+
+/// Errors that brokers return for any request to a leader.
+const LEADER: &[ErrorCode] =
+    &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::REQUEST_TIMED_OUT, ErrorCode::KAFKA_STORAGE_ERROR];
+/// Errors that brokers return for any request to a coordinator.
+const COORDINATOR: &[ErrorCode] =
+    &[ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS];
+
+impl World {
+    /// All worlds.
+    pub const ALL: [World; 3] = [World::Produce, World::Groups, World::Transactions];
+
+    /// Returns the name, as the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Produce => "produce",
+            Self::Groups => "groups",
+            Self::Transactions => "transactions",
+        }
+    }
+
+    /// Draws the parts that events refer to.
+    pub(crate) fn parts(self, random: &mut fastrand::Rng) -> Parts {
+        let topics: &[&str] = match self {
+            Self::Produce => &["t"],
+            Self::Groups => &["a", "b"],
+            Self::Transactions => &["in", "out"],
+        };
+        let partitions = random.i32(1..4);
+        let mut parts = Parts { nodes: random.i32(3..6), ..Parts::default() };
+        parts.partitions =
+            topics.iter().flat_map(|topic| (0..partitions).map(|index| ((*topic).to_owned(), index))).collect();
+        parts.apis = vec![(ApiKey::Produce, LEADER), (ApiKey::Metadata, &[ErrorCode::LEADER_NOT_AVAILABLE])];
+        parts.apis.push((ApiKey::ApiVersions, &[]));
+        if self != Self::Groups {
+            parts.apis.push((ApiKey::InitProducerId, COORDINATOR));
+        }
+        if self != Self::Produce {
+            parts.groups = vec!["g".to_owned()];
+            parts.apis.extend([
+                (ApiKey::Fetch, LEADER),
+                (ApiKey::ListOffsets, LEADER),
+                (ApiKey::FindCoordinator, &[ErrorCode::COORDINATOR_NOT_AVAILABLE] as &[ErrorCode]),
+                (ApiKey::OffsetFetch, COORDINATOR),
+                (ApiKey::JoinGroup, COORDINATOR),
+                (ApiKey::SyncGroup, COORDINATOR),
+                (ApiKey::Heartbeat, COORDINATOR),
+                (ApiKey::LeaveGroup, COORDINATOR),
+                (ApiKey::ConsumerGroupHeartbeat, COORDINATOR),
+                (ApiKey::OffsetCommit, COORDINATOR),
+            ]);
+        }
+        if self == Self::Transactions {
+            parts.transactional_ids = vec!["copy-0".to_owned(), "copy-1".to_owned()];
+            parts.apis.extend([
+                (ApiKey::AddPartitionsToTxn, COORDINATOR),
+                (ApiKey::AddOffsetsToTxn, COORDINATOR),
+                (ApiKey::TxnOffsetCommit, COORDINATOR),
+                (ApiKey::EndTxn, COORDINATOR),
+            ]);
+        }
+        parts
+    }
+
+    /// Starts the broker of a run.
+    pub(crate) async fn start_broker(
+        self,
+        network: &Network,
+        parts: &Parts,
+        random: &mut fastrand::Rng,
+    ) -> io::Result<Broker> {
+        let mut topics: Vec<(String, i32)> = Vec::new();
+        for (topic, _) in &parts.partitions {
+            match topics.iter_mut().find(|(name, _)| name == topic) {
+                Some((_, count)) => *count += 1,
+                None => topics.push((topic.clone(), 1)),
+            }
+        }
+        let transactions = TransactionOptions { version: random.i16(0..3), ..TransactionOptions::default() };
+        // Before transaction version 2, a late EndTxn ends the next transaction, which only the broker can prevent
+        // (KIP-890).
+        if self == Self::Transactions && transactions.version < 2 {
+            network.discard_late_bytes();
+        }
+        Broker::start(BrokerOptions {
+            brokers: usize::try_from(parts.nodes).unwrap_or(1),
+            topics,
+            auto_create_topics: false,
+            fetch_sessions: if random.bool() { 100 } else { 0 },
+            transactions,
+            ..BrokerOptions::default()
+        })
+        .await
+    }
+
+    /// Runs the programs of the world until they have completed, and checks the results.
+    pub(crate) async fn run(self, context: Context, random: fastrand::Rng) {
+        match self {
+            Self::Produce => produce::run(context, random).await,
+            Self::Groups => groups::run(context, random).await,
+            Self::Transactions => transactions::run(context, random).await,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A short session of each world, and all seeds that have failed.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use samsarrow_simulation::{Plan, World, run};
+
+/// Seeds that have failed, each with the defect that it found.
+const FAILED: [(World, u64); 7] = [
+    // A new broker that closed connections was taken for Kafka 0.9, and got messages in format v0.
+    (World::Produce, 2),
+    (World::Produce, 8),
+    (World::Produce, 19),
+    // A record that was reported as failed was appended behind later records.
+    (World::Produce, 2061),
+    // A broker that closed connections was taken for one that does not support the consumer protocol.
+    (World::Groups, 11),
+    // A member took an assignment that the coordinator had replaced.
+    (World::Groups, 145),
+    // A late EndTxn committed the next transaction, which only brokers with transaction version 2 prevent.
+    (World::Transactions, 2230),
+];
+
+fn check(world: World, seed: u64) {
+    let outcome = run(&Plan { world, seed, events: None, record: false, defect: None }).unwrap();
+    assert!(
+        outcome.violations.is_empty(),
+        "{} seed {seed} (make simulate SEED={seed} WORLD={}): {:?}",
+        world.name(),
+        world.name(),
+        outcome.violations
+    );
+}
+
+fn session(world: World) {
+    let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200);
+    (1..=seeds).for_each(|seed| check(world, seed));
+}
+
+#[test]
+fn seeds_that_failed_pass() {
+    FAILED.iter().for_each(|(world, seed)| check(*world, *seed));
+}
+
+#[test]
+fn produce() {
+    session(World::Produce);
+}
+
+#[test]
+fn groups() {
+    session(World::Groups);
+}
+
+#[test]
+fn transactions() {
+    session(World::Transactions);
+}
