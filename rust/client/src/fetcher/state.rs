@@ -302,6 +302,8 @@ impl State {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.paused = paused;
             cursor.ends = None;
+            // A pause is no time without a response: `default.api.timeout.ms` of a failing partition begins again.
+            cursor.failing = None;
         }
         if !paused {
             self.release(tp);

@@ -395,3 +395,27 @@ async fn polling_despite_errors_backs_off() {
     }
     broker.shutdown().await;
 }
+
+/// Regression test: the time of a pause counted as time in which the partition had failed, so the first temporary error
+/// after it was raised.
+#[tokio::test(flavor = "multi_thread")]
+async fn pause_does_not_count_as_failing() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 10).await;
+    let consumer = consumer(&broker, &[("default.api.timeout.ms", "2000"), ("request.timeout.ms", "2000")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    assert_eq!(read(&consumer, 10).await.len(), 10);
+    let fault = Fault::Error(ErrorCode::KAFKA_STORAGE_ERROR);
+    broker.fail(ApiKey::Fetch, None, &fault, None);
+    let short = Duration::from_millis(500);
+    assert_eq!(consumer.poll(short).await.unwrap().num_rows(), 0);
+    consumer.pause(&[tp(0)]).unwrap();
+    assert_eq!(consumer.poll(Duration::from_millis(2500)).await.unwrap().num_rows(), 0);
+    consumer.resume(&[tp(0)]).unwrap();
+    assert_eq!(consumer.poll(short).await.unwrap().num_rows(), 0);
+    broker.clear_faults();
+    produce(&broker, 1, 10, 10).await;
+    assert_eq!(read(&consumer, 10).await.len(), 10);
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}

@@ -284,6 +284,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn only_events_that_were_not_taken_can_be_withdrawn() {
+        let membership = Membership::new(None, Duration::from_secs(300));
+        let assigned = Rebalance::Assigned(vec![TopicPartition::new("t", 0)]);
+        let dispatched = async || {
+            let dispatch = membership.dispatch(|_| Some(assigned.clone()), &|| {});
+            assert!(tokio::time::timeout(Duration::ZERO, dispatch).await.is_err());
+        };
+        dispatched().await;
+        assert!(membership.withdraw());
+        assert_eq!(membership.take(), None);
+        assert!(membership.owned().is_empty() && !membership.withdraw());
+        dispatched().await;
+        assert_eq!(membership.take(), Some(assigned.clone()));
+        assert!(!membership.withdraw());
+        assert_eq!(membership.owned().len(), 1);
+    }
+
+    #[tokio::test]
     async fn running_poll_allows_rejoining() {
         let membership = Membership::new(None, Duration::from_secs(300));
         membership.set_subscription(Some(Subscription::topics(["t".to_owned()]).unwrap()));
