@@ -1,7 +1,7 @@
 //! State shared by the programs of a run.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +46,7 @@ pub(crate) fn take_panics() -> Vec<String> {
 struct Findings {
     violations: BTreeSet<String>,
     reached: BTreeSet<String>,
+    truncations: BTreeMap<(String, i32), u32>,
 }
 
 /// The broker and the network of a run, and its findings. Clones share them.
@@ -85,6 +86,16 @@ impl Context {
         let what = what.into();
         self.network.trace(&what);
         self.lock().reached.insert(what);
+    }
+
+    /// Counts a truncation of a partition.
+    pub(crate) fn truncated(&self, topic: &str, partition: i32) {
+        *self.lock().truncations.entry((topic.to_owned(), partition)).or_default() += 1;
+    }
+
+    /// Returns the number of truncations of a partition so far.
+    pub(crate) fn truncations(&self, topic: &str, partition: i32) -> u32 {
+        self.lock().truncations.get(&(topic.to_owned(), partition)).copied().unwrap_or_default()
     }
 
     pub(crate) fn take_violations(&self) -> Vec<String> {

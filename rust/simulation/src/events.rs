@@ -19,6 +19,8 @@ pub enum Event {
     StopNode(i32, Duration),
     /// Moves the leader of a partition, by index into the world's partitions.
     MoveLeader(usize, i32),
+    /// Truncates a partition by a number of records, as an unclean election does, and moves its leader.
+    Truncate(usize, i64, i32),
     /// Moves the coordinator of a group, by index into the world's groups.
     MoveCoordinator(usize, i32),
     /// Moves the coordinator of a transactional id, by index into the world's ids.
@@ -61,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) partitions: Vec<(String, i32)>,
     pub(crate) groups: Vec<String>,
     pub(crate) transactional_ids: Vec<String>,
+    /// True if partitions may be truncated.
+    pub(crate) truncates: bool,
     /// APIs that get faults, each with the errors that a broker may return for it.
     pub(crate) apis: Vec<(ApiKey, &'static [ErrorCode])>,
 }
@@ -82,6 +86,7 @@ fn event(random: &mut fastrand::Rng, parts: &Parts) -> Event {
     let long = Duration::from_millis(random.u64(100..20_000));
     let short = Duration::from_millis(random.u64(10..3_000));
     match random.u8(..100) {
+        0..6 if parts.truncates => Event::Truncate(random.usize(..parts.partitions.len()), random.i64(1..40), node),
         0..12 => Event::StopNode(node, long),
         12..24 if !parts.partitions.is_empty() => Event::MoveLeader(random.usize(..parts.partitions.len()), node),
         24..34 if !parts.groups.is_empty() => Event::MoveCoordinator(random.usize(..parts.groups.len()), node),
@@ -143,6 +148,16 @@ pub(crate) async fn apply(context: &Context, parts: &Parts, events: &[Timed], us
             Event::MoveLeader(index, node) => {
                 if let Some((topic, partition)) = parts.partitions.get(*index) {
                     let _ = broker.move_leader(topic, *partition, *node);
+                }
+            }
+            Event::Truncate(index, records, node) => {
+                if let Some((topic, partition)) = parts.partitions.get(*index) {
+                    let end = broker.end_offset(topic, *partition).unwrap_or_default();
+                    if let Err(error) = broker.truncate(topic, *partition, (end - records).max(0)) {
+                        context.violation(format!("{topic}-{partition} cannot be truncated: {error}"));
+                    }
+                    let _ = broker.move_leader(topic, *partition, *node);
+                    context.truncated(topic, *partition);
                 }
             }
             Event::MoveCoordinator(index, node) => {

@@ -4,13 +4,15 @@
 use samsarrow_simulation::{Plan, World, run};
 
 /// Seeds that have failed, each with the defect that it found.
-const FAILED: [(World, u64); 7] = [
+const FAILED: [(World, u64); 8] = [
     // A new broker that closed connections was taken for Kafka 0.9, and got messages in format v0.
     (World::Produce, 2),
     (World::Produce, 8),
     (World::Produce, 19),
     // A record that was reported as failed was appended behind later records.
     (World::Produce, 2061),
+    // The time of a pause counted as time in which a partition had failed.
+    (World::Fetch, 101),
     // A broker that closed connections was taken for one that does not support the consumer protocol.
     (World::Groups, 11),
     // A member took an assignment that the coordinator had replaced.
@@ -43,6 +45,11 @@ fn seeds_that_failed_pass() {
 #[test]
 fn produce() {
     session(World::Produce);
+}
+
+#[test]
+fn fetch() {
+    session(World::Fetch);
 }
 
 #[test]

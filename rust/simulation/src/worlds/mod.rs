@@ -1,5 +1,6 @@
 //! Worlds: topics, clients and the guarantees that hold for them.
 
+mod fetch;
 mod groups;
 mod produce;
 mod transactions;
@@ -19,27 +20,32 @@ use crate::events::Parts;
 pub enum World {
     /// Producers, plain and idempotent.
     Produce,
+    /// Consumers with assigned partitions, whose logs are truncated.
+    Fetch,
     /// Members of consumer groups, classic and KIP-848.
     Groups,
     /// Members that copy rows in transactions.
     Transactions,
 }
 
-/// Errors that brokers return for any request to a leader.
+/// Errors that brokers return for Produce.
 const LEADER: &[ErrorCode] =
     &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::REQUEST_TIMED_OUT, ErrorCode::KAFKA_STORAGE_ERROR];
+/// Errors that brokers return for reads of a partition.
+const READ: &[ErrorCode] = &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::KAFKA_STORAGE_ERROR];
 /// Errors that brokers return for any request to a coordinator.
 const COORDINATOR: &[ErrorCode] =
     &[ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS];
 
 impl World {
     /// All worlds.
-    pub const ALL: [World; 3] = [World::Produce, World::Groups, World::Transactions];
+    pub const ALL: [World; 4] = [World::Produce, World::Fetch, World::Groups, World::Transactions];
 
     /// Returns the name, as the command line has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
+            Self::Fetch => "fetch",
             Self::Groups => "groups",
             Self::Transactions => "transactions",
         }
@@ -48,7 +54,7 @@ impl World {
     /// Draws the parts that events refer to.
     pub(crate) fn parts(self, random: &mut fastrand::Rng) -> Parts {
         let topics: &[&str] = match self {
-            Self::Produce => &["t"],
+            Self::Produce | Self::Fetch => &["t"],
             Self::Groups => &["a", "b"],
             Self::Transactions => &["in", "out"],
         };
@@ -58,14 +64,20 @@ impl World {
             topics.iter().flat_map(|topic| (0..partitions).map(|index| ((*topic).to_owned(), index))).collect();
         parts.apis = vec![(ApiKey::Produce, LEADER), (ApiKey::Metadata, &[ErrorCode::LEADER_NOT_AVAILABLE])];
         parts.apis.push((ApiKey::ApiVersions, &[]));
-        if self != Self::Groups {
+        if matches!(self, Self::Produce | Self::Transactions) {
             parts.apis.push((ApiKey::InitProducerId, COORDINATOR));
         }
         if self != Self::Produce {
+            parts.apis.extend([
+                (ApiKey::Fetch, READ),
+                (ApiKey::ListOffsets, READ),
+                (ApiKey::OffsetForLeaderEpoch, READ),
+            ]);
+        }
+        parts.truncates = self == Self::Fetch;
+        if matches!(self, Self::Groups | Self::Transactions) {
             parts.groups = vec!["g".to_owned()];
             parts.apis.extend([
-                (ApiKey::Fetch, LEADER),
-                (ApiKey::ListOffsets, LEADER),
                 (ApiKey::FindCoordinator, &[ErrorCode::COORDINATOR_NOT_AVAILABLE] as &[ErrorCode]),
                 (ApiKey::OffsetFetch, COORDINATOR),
                 (ApiKey::JoinGroup, COORDINATOR),
@@ -123,6 +135,7 @@ impl World {
     pub(crate) async fn run(self, context: Context, random: fastrand::Rng) {
         match self {
             Self::Produce => produce::run(context, random).await,
+            Self::Fetch => fetch::run(context, random).await,
             Self::Groups => groups::run(context, random).await,
             Self::Transactions => transactions::run(context, random).await,
         }
