@@ -173,7 +173,7 @@ def _is_retriable(error: BaseException) -> bool:
     """Returns whether an error is temporary, because the network or a server caused it and not the request."""
     if isinstance(error, KafkaError):
         return error.retriable
-    # HTTP errors of urllib and of requests are OSErrors, too.
+    # HTTP errors from `urllib` and `requests` are also `OSError`s.
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", getattr(error, "code", None))
     if isinstance(status, int) and 400 <= status < 500:

@@ -35,7 +35,6 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now()).as_secs_f64()
     }
 
-    /// Returns true once the deadline has passed.
     fn passed(&self) -> bool {
         self.0 <= Instant::now()
     }

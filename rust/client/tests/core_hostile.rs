@@ -381,7 +381,7 @@ async fn announced_length_is_not_allocated() {
     let servers = vec![address; 16].join(",");
     failure(&servers, &[]).await;
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    // The limit is a single announced length, because other tests in this process allocate memory too.
+    // Allows growth by one announced length, because other tests in this process also allocate memory.
     assert!(grown < 200 << 20, "{grown} bytes for frames that never arrived");
 }
 

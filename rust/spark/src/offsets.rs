@@ -1,5 +1,6 @@
 //! Offsets in the format of Spark's checkpoints, `{"topic":{"0":23}}`. Each number is the next offset to read. The JSON
-//! equals that of Spark's own connector byte for byte, so that either source can continue a checkpoint of the other.
+//! is identical to that of Spark's own connector byte for byte, so that either source can resume from the other's
+//! checkpoint.
 
 use std::collections::BTreeMap;
 

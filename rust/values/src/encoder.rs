@@ -37,7 +37,7 @@ enum Format {
     Protobuf(Box<proto::Writer>, Vec<u8>),
 }
 
-/// Sources from which the rows are encoded.
+/// Source of the rows to encode.
 enum Rows {
     Values(Source),
     Messages(proto::Source),

@@ -143,7 +143,7 @@ def _rejected(options: dict[str, str]) -> dict[str, str]:
     for option, value in options.items():
         if option.startswith(REGISTRY) and kind_of(option) != "unknown":
             continue
-        # `_combined_rejection` checks options that depend on each other, such as the options of a login.
+        # `_combined_rejection` checks options that depend on each other, such as the login options.
         alone = kind_of(option) in ("unknown", "plain") and not option.startswith(("sasl.", "ssl.", "security."))
         if (alone or kind_of(option) == "unknown") and (reason := _rejection(_client(option), {option: value})):
             reasons[kafka_name(option)] = reason

@@ -84,7 +84,7 @@ impl RowReader {
         self.rows
     }
 
-    /// Returns the key of a row.
+    /// Returns the key of a row, or `None` if the row has no key.
     #[inline]
     pub fn key(&self, row: usize) -> Option<&[u8]> {
         self.key.get(row)
@@ -129,8 +129,8 @@ impl RowReader {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
-    /// Returns up to `max_rows` rows from `row` on whose keys and values have the given lengths, if their bytes are
-    /// contiguous.
+    /// Returns up to `max_rows` consecutive rows, starting at `row`, whose keys and values have the given lengths, if
+    /// their bytes are contiguous.
     pub(super) fn equal_length_rows<'a>(
         &'a self,
         row: usize,

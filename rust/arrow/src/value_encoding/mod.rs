@@ -46,7 +46,7 @@ impl ValueFormat {
 /// Columns that the values are encoded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueColumns {
-    /// The value is one column.
+    /// The value is the column with this name.
     One(String),
     /// The value is a struct with these columns as fields.
     Struct(Vec<String>),

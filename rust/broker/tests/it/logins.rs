@@ -198,7 +198,7 @@ async fn session_expires_without_reauthentication() {
         tokio::time::sleep(Duration::from_millis(1250)).await;
         assert_eq!(log_in(&mut again).await.session_lifetime_ms, 2500);
         is_served(&mut again).await;
-        // Another re-authentication right after the previous one is rejected, but the session stays valid.
+        // Re-authenticating again immediately is rejected, but the session stays valid.
         assert_eq!(handshake(&mut again, 1, "PLAIN").await.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
         is_served(&mut again).await;
     }

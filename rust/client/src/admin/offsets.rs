@@ -44,7 +44,7 @@ pub struct CommitSettings {
     pub timestamp: Option<i64>,
 }
 
-/// Settings of a fetch.
+/// Settings for fetching the committed offsets of a group.
 #[derive(Debug, Clone, Default)]
 pub struct FetchSettings {
     /// API version. The default is the version set in the options, otherwise the newest version with topic names.

@@ -62,11 +62,11 @@ pub struct ShareMember {
 /// Progress of a share group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareOffset {
-    /// Share-partition start offset: the first offset whose processing is not completed.
+    /// Share-partition start offset: the first offset that has not been fully processed.
     pub start: i64,
     /// Leader epoch of the record at the start offset.
     pub leader_epoch: Option<i32>,
-    /// Number of records whose processing is not completed; brokers before 4.2 do not report it.
+    /// Number of records that have not been fully processed; brokers before 4.2 do not report it.
     pub lag: Option<i64>,
 }
 

@@ -29,8 +29,9 @@ impl State {
         self.wanted_capacity = Some(self.wanted_capacity.map_or(bytes, |min| min.min(bytes)));
     }
 
-    /// Returns true if a waiting task can use the available capacity, and clears its wait. Every poll frees memory, but
-    /// waking a task that cannot use it would cost more than a poll of a few rows.
+    /// Returns true if a task should be woken: records are pending, or a waiting task can use the available capacity and
+    /// then no longer counts as waiting. Every poll frees memory, but waking a task that cannot use it would cost more
+    /// than a poll of a few rows.
     pub(super) fn take_ready_waiter(&mut self) -> bool {
         let usable = self.wanted_capacity.is_some_and(|bytes| self.has_capacity(bytes));
         if usable {

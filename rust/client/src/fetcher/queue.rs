@@ -235,7 +235,7 @@ mod tests {
         (0..batch.num_rows()).filter_map(|row| offset_at(batch, row)).collect()
     }
 
-    /// Offsets of the returned rows, and the partitions that moved with their new positions.
+    /// Offsets of the returned rows, and the new position of each partition that moved.
     type Step = (Vec<i64>, Vec<(i32, i64)>);
 
     /// Takes rows until the chunk is empty.

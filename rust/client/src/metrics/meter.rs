@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// Time windows of meters: `metrics.num.samples` windows of `metrics.sample.window.ms` each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Number of windows.
+    /// Number of windows (`metrics.num.samples`).
     pub count: usize,
     /// Length of a window.
     pub span: Duration,

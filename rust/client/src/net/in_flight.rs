@@ -78,7 +78,7 @@ pub(super) struct InFlight {
     pub(super) last_used: Instant,
     /// End of the pause that the broker requested (KIP-219).
     pub(super) paused_until: Option<Instant>,
-    /// True once the broker has responded to a request other than those of the handshake.
+    /// True once the broker has responded to a request that is not part of the handshake.
     pub(super) used: bool,
     pub(super) reauth: Reauthentication,
     /// Requests that are held back, in order, until the login is renewed.

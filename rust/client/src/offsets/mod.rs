@@ -27,7 +27,7 @@ pub(crate) fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> 
     Some(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context))
 }
 
-/// Groups items by topic, sorted by topic name, because requests contain partitions by topic.
+/// Groups items by topic, because requests list the partitions of each topic. Topics are sorted by name.
 pub(crate) fn by_topic<T>(items: impl IntoIterator<Item = (TopicPartition, T)>) -> BTreeMap<Arc<str>, Vec<(i32, T)>> {
     let mut topics: BTreeMap<Arc<str>, Vec<(i32, T)>> = BTreeMap::new();
     for (tp, item) in items {

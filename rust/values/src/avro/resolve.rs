@@ -133,8 +133,8 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Returns the number of the reader's units in one of the writer's units. Fails if the units have different meanings or
-/// if digits would be lost, because the encoded number does not contain its unit.
+/// Returns how many reader units make up one writer unit. Fails if the units have different meanings or if digits would
+/// be lost, because the encoded number does not carry its unit.
 fn unit_scale(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
     use Logical::{Decimal, LocalTimestamp, Timestamp};
     let (Some(of), Some(into)) = (w.logical, r.logical) else { return Ok(1) };

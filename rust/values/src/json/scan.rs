@@ -211,7 +211,7 @@ impl<'a> Scan<'a> {
             } else {
                 self.scalar()?;
             }
-            // A value has ended.
+            // A value is complete: closes every array and object that ends with it.
             loop {
                 if depth == 0 {
                     return Ok(self);

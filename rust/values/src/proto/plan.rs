@@ -96,7 +96,7 @@ pub(super) struct Wrapper {
     pub(super) absent: Absent,
 }
 
-/// Handling of a field that does not occur in a message.
+/// Value of a field that is absent from a message, or the error for it.
 #[derive(Debug)]
 pub(super) enum Absent {
     /// Nothing has to be appended.

@@ -114,7 +114,7 @@ pub enum LegacyError {
     /// The codec requires a newer message format.
     #[error("a message of magic {magic} is compressed with {}, which needs magic 2", codec.name())]
     Codec {
-        /// The format.
+        /// Message format of the batch, 0 or 1.
         magic: i8,
         /// The codec.
         codec: Codec,

@@ -162,8 +162,8 @@ impl Compressor {
             }
             Codec::Snappy => Inner::Snappy(Box::new(snappy::Compress::new())),
             Codec::Lz4 => {
-                // This encoder has a single level. Other valid levels are accepted without an effect, so that existing
-                // configurations work.
+                // This encoder has a single level. Other valid levels are accepted but have no effect, so that existing
+                // configurations keep working.
                 check(1..=17, "its levels are 1 to 17")?;
                 Inner::Lz4(lz4::Compress::default())
             }

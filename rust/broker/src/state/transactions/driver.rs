@@ -113,7 +113,7 @@ impl State {
         true
     }
 
-    /// Runs the timer task of transactions and producer state; never returns.
+    /// Runs the timer task for transactions and producer state; never returns.
     pub(crate) async fn run_transaction_clock(&self) {
         let expiration = self.options.transactions.producer_id_expiration;
         let sweep = (expiration / 10).clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL);

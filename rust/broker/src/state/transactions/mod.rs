@@ -17,7 +17,7 @@ use transaction::{Ended, Identity, NewId, Phase, TopicPartition, Transaction};
 
 /// Upper limit of all timeouts. It prevents an overflow of `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// First transaction version in which every end bumps the producer epoch (KIP-890).
+/// First transaction version in which ending a transaction always bumps the producer epoch (KIP-890).
 const FIRST_WITH_BUMPS: i16 = 2;
 
 /// Current time of the monotonic clock and of the wall clock.

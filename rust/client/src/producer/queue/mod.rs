@@ -301,7 +301,7 @@ impl PartitionQueue {
         None
     }
 
-    /// Replaces a batch in flight that was too large by its parts. Records keep their sequences.
+    /// Replaces an in-flight batch that was too large with its parts. Records keep their sequence numbers.
     pub(crate) fn split(&mut self, order: u64, parts: Vec<Batch>) -> Vec<BatchResult> {
         let expired = self.remove_in_flight(order);
         let mut results = Vec::new();
