@@ -338,7 +338,10 @@ class ConsumerBase(Runner):
         return self._open.offsets_after(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's current identity in its group, for `send_offsets_to_transaction`.
+        """This consumer's identity in its group, for `send_offsets_to_transaction`.
+
+        After the membership was lost, for example because `max.poll.interval.ms` was exceeded, this is the last
+        identity. Brokers reject it, so that offsets of partitions that other members may own are not committed.
 
         Raises:
             ConfigurationError: `group.id` is not set.

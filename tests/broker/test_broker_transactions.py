@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from samsarrow import Consumer, ConsumerGroupMetadata, Producer, TopicPartition
+from samsarrow import Admin, Consumer, ConsumerGroupMetadata, Producer, TopicPartition
 from samsarrow.exceptions import (
     InvalidProducerIdMappingError,
     KafkaError,
@@ -205,3 +207,34 @@ def test_close_timeout_covers_abort_and_flush() -> None:
         with pytest.raises(KafkaTimeoutError):
             p.close(4)
         assert time.monotonic() - started < 7.0
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_of_a_lost_membership_are_rejected(protocol: str) -> None:
+    """A member that has lost its membership cannot commit rows that another member has already committed."""
+    with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
+            filler.send("t", b"row").result(30)
+        options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g"}
+        options |= {"group_protocol": protocol, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+
+        def read(consumer: Consumer) -> pa.RecordBatch:
+            consumer.subscribe(["t"])
+            deadline = time.monotonic() + 30
+            while not (batch := consumer.poll(0.2)).num_rows:
+                assert time.monotonic() < deadline
+            return batch
+
+        with Consumer(max_poll_interval_ms=1000, **options) as slow, producer(broker) as p:
+            batch = read(slow)
+            until(lambda: not admin.describe_groups(["g"])["g"].members)
+            with Consumer(**options) as quick:
+                assert read(quick).num_rows == 1
+                quick.commit()
+            p.begin_transaction()
+            p.send("t", b"copy")
+            with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+                p.send_offsets_to_transaction(batch, slow.group_metadata())
+            p.abort_transaction()
+            # The group has no member now, and brokers accept offsets without a generation.
+            assert slow.group_metadata().generation >= 0

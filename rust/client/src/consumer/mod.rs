@@ -221,10 +221,11 @@ impl Consumer {
         Err(Error::Wakeup)
     }
 
-    /// Returns this consumer's identity in its group, for requests that commit on its behalf.
+    /// Returns this consumer's identity in its group, for requests that commit on its behalf. After the membership was
+    /// lost, this is the last identity, which brokers reject.
     pub fn group_metadata(&self) -> Result<(String, MemberIdentity)> {
         let group = self.group()?;
-        Ok((group.coordinator.group().to_owned(), group.membership.identity()))
+        Ok((group.coordinator.group().to_owned(), group.membership.transaction_identity()))
     }
 
     fn group(&self) -> Result<&ConsumerGroup> {

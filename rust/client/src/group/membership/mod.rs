@@ -74,6 +74,8 @@ struct State {
     closing: bool,
     member_state: MemberState,
     identity: MemberIdentity,
+    /// Identity in the last generation that the member entered.
+    last_identity: MemberIdentity,
     owned: Owned,
     /// Partitions that were revoked and may still have commits in flight.
     revoked: Owned,
@@ -142,6 +144,7 @@ impl Membership {
             closing: false,
             member_state: MemberState::Unjoined,
             identity: MemberIdentity { instance_id, ..MemberIdentity::default() },
+            last_identity: MemberIdentity::default(),
             owned: Owned::new(),
             revoked: Owned::new(),
             pending: None,
@@ -299,6 +302,22 @@ mod tests {
         assert_eq!(membership.take(), Some(assigned.clone()));
         assert!(!membership.withdraw());
         assert_eq!(membership.owned().len(), 1);
+    }
+
+    #[test]
+    fn lost_member_keeps_an_identity_that_brokers_reject() {
+        let membership = Membership::new(None, Duration::from_secs(300));
+        let unknown = MemberIdentity { instance_id: None, ..MemberIdentity::default() };
+        assert_eq!(membership.transaction_identity(), unknown);
+        membership.set_subscription(Some(Subscription::topics(["t".to_owned()]).unwrap()));
+        assert_eq!(membership.transaction_identity(), unknown);
+        membership.joined("m", 7);
+        membership.set_unjoined(false);
+        let identity = membership.transaction_identity();
+        assert_eq!((identity.member_id.as_str(), identity.generation), ("m", 7));
+        // Without a subscription, partitions are assigned by hand, and no member is fenced.
+        membership.set_subscription(None);
+        assert_eq!(membership.transaction_identity(), unknown);
     }
 
     #[tokio::test]

@@ -190,6 +190,16 @@ impl Membership {
         self.lock().identity.clone()
     }
 
+    /// Returns the identity for offsets in a transaction.
+    ///
+    /// A member that has lost its membership gets its last identity, which brokers reject. Without member id and
+    /// generation, brokers accept the offsets unchecked (KIP-447), although other members may have processed the rows.
+    pub(crate) fn transaction_identity(&self) -> MemberIdentity {
+        let state = self.lock();
+        let lost = state.subscription.is_some() && state.identity.generation < 0 && state.last_identity.generation >= 0;
+        if lost { state.last_identity.clone() } else { state.identity.clone() }
+    }
+
     /// Makes the task rejoin because of an error code in the response to a commit by `identity`.
     pub(crate) fn request_rejoin(&self, identity: &MemberIdentity, reason: RejoinReason) {
         {

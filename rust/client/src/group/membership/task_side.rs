@@ -121,6 +121,7 @@ impl Membership {
             state.rejoin_reason = None;
             state.identity.member_id = member_id.to_owned();
             state.identity.generation = generation;
+            state.last_identity = state.identity.clone();
         }
         self.wake();
     }
