@@ -206,7 +206,8 @@ impl Reader<'_> {
             Some(Ok(Polled::Rows(rows))) => self.check_rows(&rows),
             Some(Err(error)) => {
                 context.reached(format!("poll: {}", kind(&error)));
-                if !matches!(error, Error::Wakeup | Error::Timeout { .. }) {
+                // An error of a partition is raised if it has lasted for `default.api.timeout.ms`.
+                if !matches!(error, Error::Wakeup) && !error.retriable() {
                     context.violation(format!("poll failed: {error}"));
                 }
             }

@@ -4,6 +4,8 @@
 //! records of committed transactions and nothing else. No transaction stays open after its producer was closed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -36,6 +38,8 @@ struct Copy {
     context: Context,
     partitions: i32,
     options: Vec<(&'static str, String)>,
+    /// True until the producer of the input has closed.
+    producing: Arc<AtomicBool>,
 }
 
 pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
@@ -56,7 +60,9 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         chosen.push(("partition.assignment.strategy", assignor.to_owned()));
         chosen.push(("session.timeout.ms", random.u32(6_000..15_000).to_string()));
     }
-    let copy = Copy { context: context.clone(), partitions: i32::try_from(partitions).unwrap_or(1), options: chosen };
+    let partitions = i32::try_from(partitions).unwrap_or(1);
+    let producing = Arc::new(AtomicBool::new(true));
+    let copy = Copy { context: context.clone(), partitions, options: chosen, producing };
     let mut programs = JoinSet::new();
     programs.spawn(produce(copy.clone(), random.fork()));
     for number in 0..2 {
@@ -90,6 +96,7 @@ async fn produce(copy: Copy, mut random: fastrand::Rng) {
         }
     }
     drop(producer.close(Duration::from_secs(300)).await);
+    copy.producing.store(false, Ordering::Relaxed);
 }
 
 /// Reasons to create new clients.
@@ -304,9 +311,8 @@ fn committed(copy: &Copy) -> Result<BTreeMap<String, usize>, String> {
 }
 
 fn has_drained(copy: &Copy) -> bool {
-    // The producer of the input ends at the latest when its records have expired.
     copy.context.is_calm()
-        && Instant::now() > copy.context.calm_at + Duration::from_secs(30)
+        && !copy.producing.load(Ordering::Relaxed)
         && committed(copy).is_ok_and(|counts| counts.len() == inputs(copy).len())
 }
 
