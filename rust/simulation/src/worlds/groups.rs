@@ -257,8 +257,8 @@ impl Member<'_> {
             }
             Some(Err(error)) => {
                 context.reached(format!("poll: {}", kind(&error)));
-                // After a timeout, for example of OffsetFetch, the next poll tries again.
-                if !matches!(error, Error::Wakeup | Error::Timeout { .. }) {
+                // A temporary error that has lasted for `default.api.timeout.ms` is raised, and the next poll tries again.
+                if !matches!(error, Error::Wakeup) && !error.retriable() {
                     context.violation(format!("poll failed: {error}"));
                 }
             }

@@ -203,7 +203,7 @@ async fn copy_until_failure(
             Some(Ok(Polled::Committed)) => drop(consumer.take_completed()),
             Some(Err(error)) => {
                 copy.context.reached(format!("poll: {}", kind(&error)));
-                if !matches!(error, Error::Timeout { .. }) {
+                if !error.retriable() {
                     copy.context.violation(format!("poll failed: {error}"));
                     return Restart::Close;
                 }
