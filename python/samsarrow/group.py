@@ -144,9 +144,10 @@ class ConsumerGroupMetadata(NamedTuple):
 
     Attributes:
         group_id: id of the group.
-        member_id: id that the coordinator assigned to the consumer; empty if the consumer is not a member.
+        member_id: id of the consumer in the group; empty if the consumer has no subscription or never was a member.
         generation: generation of the group, or with `group.protocol=consumer` the member's epoch (KIP-848); -1 if the
-            consumer is not a member.
+            consumer has no subscription or never was a member. After the membership was lost, both are the last ones,
+            which brokers reject.
         group_instance_id: id of a static member.
     """
 

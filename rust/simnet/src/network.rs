@@ -194,11 +194,6 @@ impl Network {
         lock(&self.0).trace.lines()
     }
 
-    /// Returns the number of connections opened so far.
-    pub fn opened(&self) -> u64 {
-        lock(&self.0).opened
-    }
-
     pub(crate) fn unix_time(&self) -> Duration {
         EPOCH + lock(&self.0).started.elapsed()
     }

@@ -25,12 +25,6 @@ pub trait ToAddress {
     fn to_address(&self) -> io::Result<SocketAddr>;
 }
 
-impl ToAddress for SocketAddr {
-    fn to_address(&self) -> io::Result<SocketAddr> {
-        Ok(*self)
-    }
-}
-
 impl ToAddress for (&str, u16) {
     fn to_address(&self) -> io::Result<SocketAddr> {
         let host = self.0.trim_start_matches('[').trim_end_matches(']');
@@ -61,7 +55,7 @@ pub async fn lookup_host(address: impl ToAddress) -> io::Result<std::iter::Once<
 }
 
 /// Connects to an address of the network.
-pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let network = network()?;
     sleep(network.latency()).await;
     match network.reachability(address) {

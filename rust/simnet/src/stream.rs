@@ -32,10 +32,10 @@ impl Duplex {
         }
     }
 
-    /// Writes as many bytes as there is capacity for, without waiting.
+    /// Writes the bytes that fit into the pipe, without waiting.
     ///
     /// # Errors
-    /// Fails with `WouldBlock` if there is no capacity, or if the connection was closed or reset.
+    /// Fails with `WouldBlock` if the pipe is full, or if the connection was closed or reset.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self.write.write(&Context::from_waker(Waker::noop()), bytes) {
             Poll::Ready(result) => result,
@@ -71,10 +71,10 @@ impl AsRef<Duplex> for OwnedWriteHalf {
 }
 
 impl OwnedWriteHalf {
-    /// Writes as many bytes as there is capacity for, without waiting.
+    /// Writes the bytes that fit into the pipe, without waiting.
     ///
     /// # Errors
-    /// Fails with `WouldBlock` if there is no capacity, or if the connection was closed or reset.
+    /// Fails with `WouldBlock` if the pipe is full, or if the connection was closed or reset.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.duplex.try_write(bytes)
     }
@@ -106,14 +106,6 @@ impl TcpStream {
         let duplex = Duplex { read, write };
         let reader = OwnedReadHalf { duplex: duplex.clone(), arrival: None };
         Self { reader, writer: OwnedWriteHalf { duplex }, local, peer }
-    }
-
-    /// Connects to an address.
-    ///
-    /// # Errors
-    /// Fails if the name is unknown or the connection is rejected.
-    pub async fn connect(address: impl crate::ToAddress) -> io::Result<Self> {
-        crate::socket::connect(address.to_address()?).await
     }
 
     /// Does nothing: writes are never delayed to be combined.

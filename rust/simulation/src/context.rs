@@ -9,7 +9,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use samsarrow_broker::Broker;
+use samsarrow_client::error::Error;
 use samsarrow_simnet::Network;
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::{Instant, timeout};
 
 /// Time that a call may take beyond its timeout: the simulated network delays every packet.
@@ -133,4 +135,12 @@ pub(crate) async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -
         }
     })
     .await
+}
+
+/// Returns a short name of an error, for the table of reached results.
+pub(crate) fn kind(error: &Error) -> String {
+    match error.code() {
+        Some(code) => ErrorCode::from_i16(code).to_string(),
+        None => format!("{error:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned(),
+    }
 }

@@ -103,7 +103,7 @@ async fn run_world(plan: &Plan) -> Outcome {
         }
         Err(error) => violations.push(format!("the broker cannot be started: {error}")),
     }
-    // Tasks that were told to end do so within the next steps.
+    // Tasks of closed clients end within this time, or are reported as left.
     tokio::time::sleep(Duration::from_secs(120)).await;
     Outcome {
         violations,

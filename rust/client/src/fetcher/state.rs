@@ -302,7 +302,7 @@ impl State {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.paused = paused;
             cursor.ends = None;
-            // A pause is no time without a response: `default.api.timeout.ms` of a failing partition begins again.
+            // The time of a pause does not count as time in which the partition fails (`default.api.timeout.ms`).
             cursor.failing = None;
         }
         if !paused {

@@ -457,7 +457,7 @@ mod tests {
         for code in [ErrorCode::TOPIC_AUTHORIZATION_FAILED, ErrorCode::NOT_COORDINATOR] {
             assert_eq!(read(code).unwrap_err().code(), Some(code.code()));
         }
-        // A member id is not part of a fetch, so there is no hint about members.
+        // Fetches contain no member id, so the error has no hint about members.
         let error = read_fetch_of(9, None, ErrorCode::UNKNOWN_MEMBER_ID, &[]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -21,7 +21,7 @@ use samsarrow_client::types::TopicPartition;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::context::{Context, cancel_after};
+use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
 const GROUP: &str = "g";
@@ -55,14 +55,6 @@ struct Group {
 impl Group {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns a short name of an error, for the table of reached results.
-pub(crate) fn kind(error: &Error) -> String {
-    match error.code() {
-        Some(code) => samsarrow_wire::error_code::ErrorCode::from_i16(code).to_string(),
-        None => format!("{error:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use samsarrow_client::producer::{Delivery, Producer, ProducerRecord};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::context::{Context, cancel_after};
+use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
 const MAX_BLOCK: Duration = Duration::from_secs(20);
@@ -122,10 +122,6 @@ fn trace_result(context: &Context, value: &str, delivery: &Delivery) {
         let result = result.map(|metadata| (metadata.partition, metadata.offset)).map_err(|error| error.to_string());
         network.trace(&format!("record {value}: {result:?}"));
     }));
-}
-
-fn kind(error: &samsarrow_client::error::Error) -> String {
-    crate::worlds::groups::kind(error)
 }
 
 fn check(context: &Context, partitions: i32, all: &[Sent]) {

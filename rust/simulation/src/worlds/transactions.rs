@@ -19,8 +19,7 @@ use samsarrow_client::types::TopicPartition;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::context::{Context, cancel_after};
-use crate::worlds::groups::kind;
+use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
 const GROUP: &str = "g";
