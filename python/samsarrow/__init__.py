@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from samsarrow.registry import RegisteredSchema, SchemaReference, SchemaRegistry
     from samsarrow.results import PartialFailureError, Results
     from samsarrow.segment import read_segment
+    from samsarrow.tables import read, write
     from samsarrow.tokens import TokenProvider
     from samsarrow.types import (
         ConsumerRecord,
@@ -98,6 +99,7 @@ _MODULES = {
     "producer": ("Producer",),
     "registry": ("RegisteredSchema", "SchemaReference", "SchemaRegistry"),
     "segment": ("read_segment",),
+    "tables": ("read", "write"),
     "tokens": ("TokenProvider",),
     "types": (
         "ConsumerRecord",
@@ -121,7 +123,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 # Optional modules, each with the package that it requires.
 _REQUIRES = {"polars": "polars", "spark": "pyspark"}
 _SUBMODULES = frozenset(
-    {*_MODULES, "metrics", "offsets", "partitioner", "polars", "spark", "testing", "tracing"}
+    {*_MODULES, "aio", "metrics", "offsets", "partitioner", "polars", "ranges", "spark", "testing", "tracing"}
     - {"_core", "metrics.client"}
 )
 
@@ -184,7 +186,9 @@ __all__ = [
     "encode_batches",
     "encode_values",
     "infer_schema",
+    "read",
     "read_segment",
+    "write",
 ]
 
 
