@@ -84,6 +84,10 @@ class RangeReader:
         self._cause: KafkaError | None = None
         # True if partitions are read again after a pause, because their leader did not have their offset yet.
         self._catching_up = False
+        # True after a poll without rows.
+        self._idle = False
+        # True from the return of rows, or of an error, until the next poll.
+        self._returned = True
         # True once rows have shown that the topic has the expected id.
         self._identified = find_topic_id is None or topic_id is None
         self.total = sum(end - start for start, end in ranges.values())
@@ -120,35 +124,42 @@ class RangeReader:
             KafkaTimeoutError: no partition made progress within the limit. The message names the partitions.
             BadValueError: the next row cannot be decoded.
         """
-        self._deadline = _core.Deadline(self._limit)
-        idle = False
-        while self._ends:
-            unfinished, moved = await self._update_positions()
-            if not unfinished:
-                break
-            if self._deadline.passed():
-                raise self._timeout(unfinished)
-            if idle and not moved:
-                await self._check_ends(unfinished)
-            # A part of the limit, so that the ends are checked before the limit has passed.
-            seconds = _CATCH_UP_SECONDS if self._catching_up else min(_POLL_SECONDS, self._limit / 4)
-            try:
-                batch = await self._consumer._poll(min(seconds, self._deadline.left()))
-            except OffsetOutOfRangeError as error:
-                self._cause, idle = error, False
-                await self._find_lost(unfinished)
-                continue
+        while (batch := await self.poll()) is not None:
             if batch.num_rows:
-                self._check_rows(batch)
                 return batch
-            idle = not self._catching_up
-            if self._catching_up:
-                self._seek_back(unfinished)
-        if not self._identified:
-            # No row has shown the id of the topic.
-            await self._check_topic()
-            self._identified = True
         return None
+
+    async def poll(self) -> pa.RecordBatch | None:
+        """Returns the rows of one poll, which may be none, or None at the ends. Raises as `next_batch` does."""
+        if self._returned:
+            # The time in which the application processes rows does not count.
+            self._returned, self._deadline = False, _core.Deadline(self._limit)
+        unfinished, moved = await self._update_positions() if self._ends else ([], False)
+        if not unfinished:
+            await self._check_unseen()
+            return None
+        if self._deadline.passed():
+            self._returned = True
+            raise self._timeout(unfinished)
+        if self._idle and not moved:
+            await self._check_ends(unfinished)
+        # A part of the limit, so that the ends are checked before the limit has passed.
+        seconds = _CATCH_UP_SECONDS if self._catching_up else min(_POLL_SECONDS, self._limit / 4)
+        self._idle = False
+        try:
+            batch = await self._consumer._poll(min(seconds, self._deadline.left()))
+        except OffsetOutOfRangeError as error:
+            self._cause = error
+            await self._find_lost(unfinished)
+            return self._consumer._empty_batch(self._consumer._open)
+        if batch.num_rows:
+            self._returned = True
+            self._check_rows(batch)
+        elif self._catching_up:
+            self._seek_back(unfinished)
+        else:
+            self._idle = True
+        return batch
 
     async def _update_positions(self) -> tuple[list[TopicPartition], bool]:
         """Updates the positions. Returns the partitions that have not reached their ends, and whether any has moved."""
@@ -174,6 +185,12 @@ class RangeReader:
         for (topic, _), _, found in _core.ends_of(batch):
             if any(found) and found != self._topic_id:
                 raise recreated(topic)
+            self._identified = True
+
+    async def _check_unseen(self) -> None:
+        """Compares the id of the topic if no row has shown it."""
+        if not self._identified and self.total:
+            await self._check_topic()
             self._identified = True
 
     async def _check_topic(self) -> None:

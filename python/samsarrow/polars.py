@@ -15,12 +15,13 @@ try:
 except ImportError:
     raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
 
-from samsarrow import _core
-from samsarrow._bounded_reader import set_ends
 from samsarrow._predicate import NEVER, matching_rows
+from samsarrow._range_reader import RangeBatches, RangeReader
+from samsarrow._sync import run_sync
 from samsarrow.config import kafka_name, merge
 from samsarrow.consumer import Consumer
-from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError, OffsetOutOfRangeError
+from samsarrow.exceptions import ConfigurationError, OffsetOutOfRangeError
+from samsarrow.ranges.lookup import TopicIds
 from samsarrow.types import TopicPartition
 
 __all__ = ["scan_topic"]
@@ -93,9 +94,11 @@ def scan_topic(
     with Consumer(config, **options, **missing) as consumer:
         partitions = consumer.partitions_for(topic)
         ends = {tp.partition: end for tp, end in consumer.end_offsets(partitions).items()}
+        timeout = consumer._open.default_timeout()
+        topic_id = run_sync(TopicIds(consumer._run, merge(config, options), topic).find(timeout))
         empty = consumer.schema.empty_table()
     frame = pl.DataFrame(pl.from_arrow(empty))
-    source = _Topic(topic, {**defaults, **own}, ends, frame, lateness)
+    source = _Topic(topic, topic_id, {**defaults, **own}, ends, frame, lateness)
     return register_io_source(source.read, schema=frame.schema, is_pure=True)
 
 
@@ -103,9 +106,15 @@ class _Topic:
     """Source of a lazy frame, which reads a topic."""
 
     def __init__(
-        self, topic: str, options: dict[str, Any], ends: dict[int, int], empty: pl.DataFrame, lateness: timedelta | None
+        self,
+        topic: str,
+        topic_id: bytes | None,
+        options: dict[str, Any],
+        ends: dict[int, int],
+        empty: pl.DataFrame,
+        lateness: timedelta | None,
     ) -> None:
-        self._topic, self._options, self._ends = topic, options, ends
+        self._topic, self._topic_id, self._options, self._ends = topic, topic_id, options, ends
         self._empty, self._lateness = empty, lateness
 
     def __repr__(self) -> str:
@@ -181,26 +190,15 @@ class _Topic:
         self, consumer: Consumer, spans: Mapping[TopicPartition, tuple[int, int]], columns: list[str]
     ) -> Iterator[pl.DataFrame]:
         """Yields the rows of the given offset ranges, as frames with the requested columns."""
-        ends = {tp: end for tp, (_, end) in spans.items()}
-        consumer.assign(ends)
-        # Starts fetching all partitions at the same time. If a first Fetch request had only partitions that are at
-        # their ends, the broker would delay its response by up to half a second.
-        consumer.pause(*ends)
-        for tp, (first, _) in spans.items():
-            consumer.seek(tp, first)
-        consumer.resume(*ends)
-        limit, core = consumer._open.default_timeout(), consumer._open
-        set_ends(core, ends)
-        deadline = _core.Deadline(limit)
-        while behind := core.bounds()[0]:
-            batch = consumer.poll(1.0)
-            if batch.num_rows or core.bounds()[0] != behind:
-                deadline = _core.Deadline(limit)
-            elif deadline.passed():
-                names = ", ".join(f"{tp[0]}-{tp[1]} at {position} of {end}" for tp, position, end in behind)
-                raise KafkaTimeoutError(f"no row arrived for {limit:g} s: {names}; the log has the reason")
-            if batch.num_rows:
-                yield self._frame(batch, columns)
+        reader = RangeReader(
+            consumer,
+            spans,
+            limit=consumer._open.default_timeout(),
+            find_topic_id=TopicIds(consumer._run, list(self._options.items()), self._topic).find,
+            topic_id=self._topic_id,
+        )
+        for batch in RangeBatches(reader):
+            yield self._frame(batch, columns)
 
     def _frame(self, batch: Any, columns: list[str]) -> pl.DataFrame:
         """Returns a batch as a frame with the requested columns."""

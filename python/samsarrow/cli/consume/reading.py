@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._bounded_reader import set_ends
+from samsarrow._range_reader import RangeReader
 from samsarrow._sync import run_sync
-from samsarrow.exceptions import KafkaError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
+from samsarrow.exceptions import KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from samsarrow.group import RebalanceListener
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -51,30 +52,21 @@ def read_partitions(
         ends: by partition, the end offset; None to read without an end.
         progress: progress of the read, which this function updates.
     """
-    partitions = [tp for tp, start in starts.items() if ends is None or start < ends[tp]]
-    if ends is not None:
-        progress.total = sum(ends[tp] - starts[tp] for tp in partitions)
-    if not partitions:
-        return
-    core = consumer._open
-    consumer.assign(partitions)
-    # Removes the end offsets of an earlier read.
-    core.lift_ends()
-    for tp in partitions:
-        consumer.seek(tp, starts[tp])
     if ends is None:
+        consumer.assign(starts)
+        # Removes the end offsets of an earlier read.
+        consumer._open.lift_ends()
+        for tp, start in starts.items():
+            consumer.seek(tp, start)
         while True:
             yield consumer.poll(POLL_SECONDS)
-    set_ends(core, {tp: ends[tp] for tp in partitions})
-
-    def update(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
-        if without_end:
-            raise KafkaError(f"{_names(without_end)} would be read without an end: the assignment has changed")
-        # Used for the progress bar only. If the position of a partition is not known yet, its start is used.
-        remaining = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
-        progress.done = progress.total - sum(remaining)
-
-    yield from _until_ends(consumer, update)
+    reader = RangeReader(consumer, {tp: (start, ends[tp]) for tp, start in starts.items()}, limit=STALLED_SECONDS)
+    progress.total = reader.total
+    # Yields empty batches, too, so that the caller checks for signals and rotates its files.
+    while (batch := run_sync(reader.poll())) is not None:
+        progress.done = reader.done
+        yield batch
+    progress.done = progress.total
 
 
 Unfinished = tuple[TopicPartition, int | None, int]
