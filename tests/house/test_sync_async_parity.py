@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import samsarrow
+from samsarrow import aio, ranges
 
 # Methods that only the async class has.
 ASYNC_ONLY = {"AsyncProducer": {"send_and_wait"}}
@@ -68,3 +69,11 @@ def test_only_methods_with_io_are_coroutines(name: str) -> None:
     methods = {method for method, body in awaited.items() if callable(body)}
     coroutines = {method for method in methods if inspect.iscoroutinefunction(awaited[method])}
     assert methods - coroutines == NO_IO[name]
+
+
+@pytest.mark.parametrize("blocking", [samsarrow.read, samsarrow.write, ranges.plan])
+def test_functions_have_equal_signatures(blocking: Any) -> None:
+    awaited = getattr(aio, blocking.__name__)
+    assert inspect.iscoroutinefunction(awaited)
+    assert arguments(awaited) == arguments(blocking)
+    assert inspect.signature(awaited).return_annotation == inspect.signature(blocking).return_annotation

@@ -12,6 +12,7 @@ import pytest
 
 import samsarrow
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition, ranges
+from samsarrow.admin_types import OffsetSpec
 from samsarrow.exceptions import OffsetOutOfRangeError
 from samsarrow.ranges import DataLoss, Plan
 from support.fixtures import create_topic
@@ -41,6 +42,14 @@ def offsets(plan: Plan, **arguments: Any) -> list[tuple[int, int]]:
 
 def values(plan: Plan, **arguments: Any) -> list[bytes]:
     return [value for split in plan.splits for value in split.read(**arguments).read_all()["value"].to_pylist()]
+
+
+def wait_for_markers(servers: str, topic: str) -> None:
+    """Waits until the markers of ended transactions are written, which happens after the response to their end."""
+    with Admin(bootstrap_servers=servers) as admin:
+        count = admin.list_topics()[topic].partitions
+        ends = {TopicPartition(topic, number): OffsetSpec.LATEST for number in range(count)}
+        until(lambda: dict(admin.list_offsets(ends)) == dict(admin.list_offsets(ends, read_committed=True)))
 
 
 def digest(table: pa.Table) -> str:
@@ -88,7 +97,10 @@ def test_transactions_aborted_and_open_at_the_end(kafka: KafkaServer, new_topic:
             producer.begin_transaction()
             for _ in range(3):
                 producer.send(topic, b"%d" % number)
+            # An abort drops records that are not sent yet.
+            producer.flush()
             (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+        wait_for_markers(servers, topic)
         plan = planned(servers, topic)
         [(tp, start, end)] = plan.ranges
         assert (start, end) == (0, 5 + 8 * 4)
@@ -106,6 +118,7 @@ def test_transactions_aborted_and_open_at_the_end(kafka: KafkaServer, new_topic:
             b"open", b"100",
         ]  # fmt: skip
         producer.commit_transaction()
+    wait_for_markers(servers, topic)
     following = planned(servers, topic, start=held.next_start())
     assert values(following) == [b"open", b"100"]
 
@@ -210,6 +223,7 @@ def test_every_record_once_over_ten_runs_while_producers_write(kafka: KafkaServe
         stop.set()
         for thread in threads:
             thread.join()
+    wait_for_markers(servers, topic)
     seen += values(planned(servers, topic, start=start))
     assert len(seen) == len(set(seen))
     assert sorted(seen) == sorted(committed)
