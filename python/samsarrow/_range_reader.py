@@ -88,8 +88,9 @@ class RangeReader:
         self._idle = False
         # True from the return of rows, or of an error, until the next poll.
         self._returned = True
-        # True once rows have shown that the topic has the expected id.
-        self._identified = find_topic_id is None or topic_id is None
+        # Partitions whose rows have not shown the id of their topic yet. Later changes of the id are errors of the Rust
+        # client (ADR 60).
+        self._unseen = set(self._ends) if find_topic_id is not None and topic_id is not None else set()
         self.total = sum(end - start for start, end in ranges.values())
         self._start()
 
@@ -179,19 +180,22 @@ class RangeReader:
         return list(positions), moved
 
     def _check_rows(self, batch: pa.RecordBatch) -> None:
-        """Compares the topic id of rows with the expected id."""
-        if self._topic_id is None or self._find_topic_id is None:
-            return
-        for (topic, _), _, found in _core.ends_of(batch):
-            if any(found) and found != self._topic_id:
-                raise recreated(topic)
-            self._identified = True
+        """Compares the topic id of rows with the expected id, until all partitions have been compared.
+
+        Rows of a response that is still being received may have no id.
+        """
+        for tp, _, found in _core.ends_of(batch) if self._unseen else ():
+            if not any(found):
+                continue
+            if found != self._topic_id:
+                raise recreated(tp[0])
+            self._unseen.discard(TopicPartition(*tp))
 
     async def _check_unseen(self) -> None:
-        """Compares the id of the topic if no row has shown it."""
-        if not self._identified and self.total:
+        """Compares the id of the topic if a partition had no rows with an id."""
+        if self._unseen:
             await self._check_topic()
-            self._identified = True
+            self._unseen.clear()
 
     async def _check_topic(self) -> None:
         """Raises an error if the topic was deleted and created again."""
