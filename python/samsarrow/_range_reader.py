@@ -150,6 +150,9 @@ class RangeReader:
         try:
             batch = await self._consumer._poll(min(seconds, self._deadline.left()))
         except OffsetOutOfRangeError as error:
+            if self._cause is None:
+                # The first failure since progress: later ones need no further lookup.
+                await self._check_topic()
             self._cause = error
             await self._find_lost(unfinished)
             return self._consumer._empty_batch(self._consumer._open)
@@ -206,11 +209,10 @@ class RangeReader:
 
     async def _find_lost(self, unfinished: list[TopicPartition]) -> None:
         """Skips offsets that retention removed, unless `on_loss` raises."""
-        await self._check_topic()
         try:
             firsts = await self._consumer._beginning_offsets(unfinished, self._deadline.left())
         except KafkaTimeoutError as error:
-            self._cause, self._catching_up = error, True
+            self._cause, self._catching_up = self._cause or error, True
             return
         lost = False
         for tp in unfinished:
@@ -236,7 +238,7 @@ class RangeReader:
         try:
             ends = await self._consumer._end_offsets(unfinished, self._deadline.left())
         except KafkaTimeoutError as error:
-            self._cause = error
+            self._cause = self._cause or error
             return
         for tp, end in ends.items():
             if end < self._ends[tp]:

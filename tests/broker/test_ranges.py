@@ -21,7 +21,7 @@ from samsarrow.exceptions import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from samsarrow.ranges import DataLoss, Plan
+from samsarrow.ranges import DataLoss, OffsetRange, Plan, Split
 from samsarrow.testing import Broker
 
 T0 = TopicPartition("t", 0)
@@ -231,6 +231,37 @@ def test_brokers_that_are_away_are_an_error_in_time(broker: Broker, servers: str
     with pytest.raises(KafkaTimeoutError, match=r"no record arrived for 1.5 s: t-0 at offset 0 of 10; .*connect"):
         reader.read_all()
     assert time.monotonic() - begun < 10
+
+
+def test_log_that_ends_before_the_range_is_an_error(servers: str, plan: Callable[..., Plan]) -> None:
+    produce(servers, "t", *numbers(10))
+    reader = Split((OffsetRange(T0, 0, 20),), plan(timeout=5)._source).read()
+    assert reader.read_next_batch().num_rows == 10
+    with pytest.raises(OffsetOutOfRangeError, match=r"t-0 ends at offset 10, before 20, .*: the log was truncated"):
+        reader.read_next_batch()
+
+
+def test_leader_that_does_not_have_an_offset_yet_is_asked_again(
+    broker: Broker, servers: str, plan: Callable[..., Plan]
+) -> None:
+    for partition in range(4):
+        produce(servers, "four", *numbers(50, 100 * partition), partition=partition)
+    broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=3)
+    assert len(values(plan("four", splits=1))) == 200
+    broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=None)
+    with pytest.raises(
+        KafkaTimeoutError, match=r"no record arrived for 1 s: four-0 at offset 0 of 50, .*offset 0 is not in the log"
+    ):
+        values(plan("four", splits=1, timeout=1))
+    requests = broker.requests("Fetch")
+    assert requests < 100, "the leader is asked without pauses"
+
+
+def test_broker_that_stalls_for_a_while_delays_a_read(broker: Broker, servers: str, plan: Callable[..., Plan]) -> None:
+    produce(servers, "t", *numbers(10))
+    broker.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER", times=5)
+    broker.fail("ListOffsets", error="LEADER_NOT_AVAILABLE", times=2)
+    assert values(plan()) == numbers(10)
 
 
 def test_columns_are_selected_and_only_those_are_decoded(servers: str, plan: Callable[..., Plan]) -> None:

@@ -262,3 +262,20 @@ def test_topic_that_was_deleted_and_created_again(kafka: KafkaServer, new_topic:
         values(plan)
     with pytest.raises(OffsetOutOfRangeError, match=f"topic {topic} was deleted and recreated"):
         planned(servers, topic, start=plan.next_start())
+
+
+def test_broker_that_is_killed_in_the_middle(kafka: KafkaServer, new_topic: NewTopicOf) -> None:
+    topic, servers = new_topic(), kafka.bootstrap_servers
+    write(servers, topic, 0, 100_000, batch_size=10_000)
+    # Small fetches, so that most rows are fetched after the restart.
+    options = {"max_poll_records": 1000, "max_partition_fetch_bytes": 20_000, "queued_max_bytes": 40_000}
+    reader = planned(servers, topic, timeout=120, **options).splits[0].read()
+    found = reader.read_next_batch()["value"].to_pylist()
+    kafka.kill()
+    thread = threading.Thread(target=kafka.start)
+    thread.start()
+    try:
+        found += reader.read_all()["value"].to_pylist()
+    finally:
+        thread.join()
+    assert found == [b"%d" % number for number in range(100_000)]
