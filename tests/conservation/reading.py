@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+import samsarrow
 from conservation.cancelling import CallCancelledError
 from conservation.clusters import Cluster, Row
 from samsarrow import AsyncConsumer, AsyncProducer, Consumer, DeadLetter, Producer
@@ -345,25 +346,54 @@ class AsyncDeadLetters(AsyncPoll):
         return AsyncConsumer(**app.options, value_format="long", on_decode_error=letters)
 
 
-class Polars(ReadInterface):
-    name = "scan_topic"
+class Snapshots(ReadInterface):
+    """Base of interfaces that read a topic from its beginning to its current end, again and again."""
+
     group = False
     whole = True
 
     def once(self, app: Application) -> None:
-        from samsarrow.polars import scan_topic
-
         options = app.cluster.options() | {"metadata_max_age_ms": 500, "retry_backoff_ms": 50}
         while app.going():
             expected = app.expected()
             try:
-                actual = scan_topic(app.topic, **options).select("partition", "offset", "key").collect()
+                rows = self.rows(app.topic, options)
             except Exception as error:
                 app.failed(error)
                 continue
-            rows = [Row(partition, offset, key.decode()) for partition, offset, key in actual.rows()]
             app.passes.append((expected, {row.id for row in rows}))
             app.replace(rows)
+
+    def rows(self, topic: str, options: dict[str, Any]) -> list[Row]:
+        """Reads the topic once."""
+        raise NotImplementedError
+
+
+class Polars(Snapshots):
+    name = "scan_topic"
+
+    def rows(self, topic: str, options: dict[str, Any]) -> list[Row]:
+        from samsarrow.polars import scan_topic
+
+        actual = scan_topic(topic, **options).select("partition", "offset", "key").collect()
+        return [Row(partition, offset, key.decode()) for partition, offset, key in actual.rows()]
+
+
+class Tables(Snapshots):
+    name = "read"
+
+    def rows(self, topic: str, options: dict[str, Any]) -> list[Row]:
+        table = samsarrow.read(topic, columns=["partition", "offset", "key"], **options)
+        return [Row(row["partition"], row["offset"], row["key"].decode()) for row in table.to_pylist()]
+
+
+class Splits(Snapshots):
+    name = "ranges.plan"
+
+    def rows(self, topic: str, options: dict[str, Any]) -> list[Row]:
+        plan = samsarrow.ranges.plan(topic, splits=3, columns=["partition", "offset", "key"], **options)
+        found = [row for split in plan.splits for row in split.read().read_all().to_pylist()]
+        return [Row(row["partition"], row["offset"], row["key"].decode()) for row in found]
 
 
 class CommandLine(ReadInterface):
@@ -448,5 +478,7 @@ INTERFACES: tuple[ReadInterface, ...] = (
     TrioReader(),
     AsyncDeadLetters(),
     Polars(),
+    Tables(),
+    Splits(),
     CommandLine(),
 )
