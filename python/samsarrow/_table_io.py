@@ -15,7 +15,7 @@ from samsarrow._producer import ProducerBase
 from samsarrow._range_reader import name_of
 from samsarrow._sync import Awaiting, checkpoint
 from samsarrow.config import kafka_name, merge
-from samsarrow.exceptions import ConfigurationError, KafkaError
+from samsarrow.exceptions import ConfigurationError, KafkaError, KafkaTimeoutError
 from samsarrow.partitioner import reader_of
 from samsarrow.ranges.planning import Request, check_request, make_plan
 from samsarrow.ranges.plans import OnLoss
@@ -161,9 +161,11 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
     """Writes all rows, and returns the number of rows by partition."""
     producer = kind(dict(work.options))
     failure: BaseException | None = None
+    step: Literal["begin", "send", "commit"] = "begin"
     try:
         if work.transactional:
             await producer._begin_transaction()
+        step = "send"
         with _bar(f"writing {work.topic}", work.rows, progress) as advance:
             delivery = await producer._send_batch(
                 work.topic,
@@ -178,6 +180,7 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
             )
         receipts = await _result(kind, delivery)
         if work.transactional:
+            step = "commit"
             await producer._commit_transaction(None)
         counts: Counter[TopicPartition] = Counter()
         for receipt in receipts:
@@ -185,7 +188,16 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
         return dict(sorted(counts.items()))
     except Exception as error:
         failure = error
-        await _add_outcomes(kind, producer, work, error)
+        if not work.transactional:
+            await _add_outcomes(kind, work, error)
+        elif step == "send" or (isinstance(error, KafkaError) and error.abortable):
+            await producer._abort_after(error)
+            error.add_note(f"the transaction was not committed: no row is visible in {work.topic} with read_committed")
+        elif step == "commit" and isinstance(error, KafkaTimeoutError):
+            error.add_note(
+                f"it is unknown whether the transaction was committed: all rows are visible in {work.topic} with "
+                "read_committed, or none"
+            )
         raise
     except BaseException as error:
         failure = error
@@ -194,12 +206,8 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
         await producer._exit_block(failure)
 
 
-async def _add_outcomes(kind: type[ProducerBase], producer: ProducerBase, work: Write, error: Exception) -> None:
+async def _add_outcomes(kind: type[ProducerBase], work: Write, error: Exception) -> None:
     """Adds the outcomes of the queued rows to an error, and a note with the number of written rows."""
-    if work.transactional:
-        await producer._abort_after(error)
-        error.add_note(f"the transaction is aborted: no row is visible in topic {work.topic} with read_committed")
-        return
     outcomes: Sequence[PartOutcome] = getattr(error, "outcomes", ())
     queued: BatchDelivery | None = getattr(error, "delivery", None)
     if queued is not None:

@@ -152,7 +152,8 @@ def write(
             written.
         KafkaError: some rows were not written. The `outcomes` of the error have the offset or the error of each run of
             rows that was queued, and a note has the number of rows that were written to each partition. With a
-            `transactional_id` the transaction was aborted.
+            `transactional_id` a note says that no row is visible, or after a timeout of the commit that its outcome is
+            unknown.
     """
     work = check_write(
         topic,

@@ -188,10 +188,25 @@ def test_transaction_writes_all_rows_or_none(servers: str) -> None:
     reader = pa.RecordBatchReader.from_batches(pa.schema({"value": pa.int64()}), batches())
     with pytest.raises(ValueError, match="the source failed") as caught:
         write(servers, reader, value_format="long", transactional_id="x")
-    assert any("the transaction is aborted" in note for note in caught.value.__notes__)
+    assert any("the transaction was not committed: no row is visible in t" in note for note in caught.value.__notes__)
     assert read(servers).num_rows == 0
     assert write(servers, ROWS, value="id", transactional_id="x") == {T0: 3}
     assert read(servers)["value"].to_pylist() == [b"a", b"b", b"c"]
+
+
+def test_commit_whose_outcome_is_unknown(broker: Broker, servers: str) -> None:
+    broker.fail("EndTxn", delay=4.0, times=1)
+    with pytest.raises(KafkaTimeoutError) as caught:
+        write(servers, ROWS, value="id", transactional_id="x", max_block_ms=1000)
+    assert any("it is unknown whether the transaction was committed" in note for note in caught.value.__notes__)
+    assert not any("not committed" in note for note in caught.value.__notes__)
+
+
+def test_transaction_that_cannot_begin(broker: Broker, servers: str) -> None:
+    broker.fail("InitProducerId", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED", times=1)
+    with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED") as caught:
+        write(servers, ROWS, value="id", transactional_id="x")
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_lost_offsets_are_reported(servers: str) -> None:
