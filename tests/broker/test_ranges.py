@@ -241,9 +241,7 @@ def test_log_that_ends_before_the_range_is_an_error(servers: str, plan: Callable
         reader.read_next_batch()
 
 
-def test_leader_that_does_not_have_an_offset_yet_is_asked_again(
-    broker: Broker, servers: str, plan: Callable[..., Plan]
-) -> None:
+def test_leader_without_an_offset_gets_another_request(broker: Broker, servers: str, plan: Callable[..., Plan]) -> None:
     for partition in range(4):
         produce(servers, "four", *numbers(50, 100 * partition), partition=partition)
     broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=3)
@@ -254,7 +252,7 @@ def test_leader_that_does_not_have_an_offset_yet_is_asked_again(
     ):
         values(plan("four", splits=1, timeout=1))
     requests = broker.requests("Fetch")
-    assert requests < 100, "the leader is asked without pauses"
+    assert requests < 100, "the leader gets requests without pauses"
 
 
 def test_broker_that_stalls_for_a_while_delays_a_read(broker: Broker, servers: str, plan: Callable[..., Plan]) -> None:
