@@ -1,4 +1,4 @@
-"""Bounded reads of assigned partitions, between two offsets each. All bounded reads without a group use this reader."""
+"""Bounded reads of assigned partitions, between two offsets each, for plans, Polars and the command line."""
 
 from __future__ import annotations
 
