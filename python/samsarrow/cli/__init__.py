@@ -96,6 +96,7 @@ class LazyGroup(click.Group):
         "quotas": "Show, set and delete quotas of users, clients and addresses.",
         "replicas": "Elect leaders, move replicas, show disks.",
         "schema": "Show, check and register schemas in a registry.",
+        "top": "Show lag, rates, members and rebalances of groups, live.",
         "topics": "Show, create, change, trim and delete topics.",
         "txns": "Show transactions, find hanging ones, and end them.",
         "users": "List and change users that log in with SCRAM.",

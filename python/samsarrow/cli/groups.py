@@ -27,6 +27,7 @@ from samsarrow.cli.output import (
     show,
     yes_option,
 )
+from samsarrow.cli.share_groups import TYPE as SHARE
 from samsarrow.cli.share_groups import check_not_share, explain, without_share_groups
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
@@ -265,35 +266,39 @@ def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> l
 def watch(
     connection: Connection, names: tuple[str, ...], interval: float, count: int | None, form: str | None
 ) -> None:  # fmt: skip
-    """Watch the lag of groups until Ctrl-C. Redraws a table, or prints one line of JSON per group and check."""
+    """Watch the lag of groups until Ctrl-C. Redraws a table, or prints one line of JSON per group and check.
+
+    `samsarrow top` also shows rates, members and rebalances.
+    """
+    from samsarrow.cli.top import plain
+    from samsarrow.cli.top.history import History
+    from samsarrow.cli.top.sampler import Sampler
+
+    chosen(connection, names)
+    for name in names:
+        check_not_share(connection.admin, name)
     as_table = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
-    before: dict[str, tuple[float, int]] = {}
-    checks = 0
-    while True:
-        selected = chosen(connection, names)
-        rows, errors = lags(connection, selected)
-        now, clock = time.time(), time.monotonic()
-        lines = []
-        by_group = _by_group(rows)
-        for name, topics, partitions, behind in _sums(selected, rows, errors):
-            done = sum(row.offset or 0 for row in by_group.get(name, []))
-            last = before.get(name)
-            rate = None if last is None or clock <= last[0] else round((done - last[1]) / (clock - last[0]), 1)
-            before[name] = (clock, done)
-            lines.append((round(now, 3), name, topics, partitions, behind, rate))
-        if as_table and sys.stdout.isatty():
-            click.clear()
-            click.echo(time.strftime("%H:%M:%S", time.localtime(now)))
-        heads = ("time", "group", "topics", "partitions", "lag", "offsets_per_second")
-        first = 1 if as_table else 0
-        show(form, heads[first:], [line[first:] for line in lines])
+    heads = ("time", "group", "topics", "partitions", "lag", "offsets_per_second")
+    history = History()
+    for sample in plain.samples(Sampler(connection.admin, names, (), interval, connection.timeout), history, count):
+        now = time.time()
+        lines = [
+            (
+                round(now, 3),
+                row.key,
+                row.topics,
+                row.partitions,
+                row.lag or 0,
+                None if row.consumed is None else round(row.consumed, 1),
+            )
+            for row in history.rows()
+            if not row.error and row.type != SHARE
+        ]
+        if as_table:
+            plain.print_time(now)
+        show(form, heads[as_table:], [line[as_table:] for line in lines])
         sys.stdout.flush()
-        for name, error in explain(connection.admin, errors).items():
-            click.echo(f"group {name}: {error}", err=True)
-        checks += 1
-        if checks == count:
-            return
-        time.sleep(interval)
+        plain.print_errors(sample)
 
 
 @groups.command()
