@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from samsarrow.aio_registry import AsyncSchemaRegistry
     from samsarrow.codec import decode_batches, encode_batches
     from samsarrow.consumer import Consumer
+    from samsarrow.display import show
     from samsarrow.exceptions import KafkaError
     from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
     from samsarrow.metrics.client import AdminMetrics, ConsumerMetrics, NodeMetrics, ProducerMetrics
@@ -93,6 +94,7 @@ _MODULES = {
     "aio_registry": ("AsyncSchemaRegistry",),
     "codec": ("decode_batches", "encode_batches"),
     "consumer": ("Consumer",),
+    "display": ("show",),
     "exceptions": ("KafkaError",),
     "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
     "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics"),
@@ -188,6 +190,7 @@ __all__ = [
     "infer_schema",
     "read",
     "read_segment",
+    "show",
     "write",
 ]
 

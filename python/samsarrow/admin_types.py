@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from samsarrow._html import HtmlRepr
 from samsarrow.access import AclOperation
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -130,7 +131,7 @@ class PartitionDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDescription:
+class TopicDescription(HtmlRepr):
     """A topic.
 
     Attributes:
@@ -245,7 +246,7 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(HtmlRepr):
     """The lag of a group in a partition.
 
     Attributes:
@@ -267,7 +268,7 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLag:
+class GroupLag(HtmlRepr):
     """The lag of a group.
 
     Attributes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from samsarrow._html import HtmlRepr
 from samsarrow.access import AclOperation
 from samsarrow.types import TopicPartition
 
@@ -54,7 +55,7 @@ class BrokerDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(HtmlRepr):
     """A cluster.
 
     Attributes:
@@ -71,7 +72,7 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureMetadata:
+class FeatureMetadata(HtmlRepr):
     """Features of a cluster (KIP-584).
 
     Attributes:
@@ -134,7 +135,7 @@ class RaftEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumInfo:
+class QuorumInfo(HtmlRepr):
     """The metadata quorum (KIP-595).
 
     Attributes:
@@ -188,7 +189,7 @@ class ReplicaInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(HtmlRepr):
     """A log directory of a broker.
 
     Attributes:

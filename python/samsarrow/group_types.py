@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from samsarrow._html import HtmlRepr
 from samsarrow.types import TopicPartition
 
 
@@ -32,7 +33,7 @@ class ShareMember:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroupDescription:
+class ShareGroupDescription(HtmlRepr):
     """A share group (KIP-932).
 
     Attributes:
@@ -131,7 +132,7 @@ class StreamsMember:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsGroupDescription:
+class StreamsGroupDescription(HtmlRepr):
     """A Kafka Streams group (KIP-1071).
 
     Attributes:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from samsarrow._html import results_html
 from samsarrow.exceptions import KafkaError
 
 K = TypeVar("K")
@@ -58,6 +59,9 @@ class Results(Mapping[K, V_co]):
     def __repr__(self) -> str:
         failed = f", {len(self.errors)} failed: {dict(self.errors)!r}" if self.errors else ""
         return f"Results({dict(self.found)!r}{failed})"
+
+    def _repr_html_(self) -> str:
+        return results_html(self)
 
     def table(self) -> Any:
         """Returns the results as a `pyarrow.Table` with one row per resource. Failed resources are omitted.

@@ -9,6 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from samsarrow._html import HtmlRepr
 from samsarrow.access import AclOperation
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(HtmlRepr):
     """Statistics of durations, in seconds. Percentiles are rounded up by up to an eighth.
 
     Attributes:
@@ -223,7 +224,7 @@ class GroupListing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberDescription:
+class MemberDescription(HtmlRepr):
     """A member of a group.
 
     Attributes:
@@ -244,7 +245,7 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(HtmlRepr):
     """A group as described by its coordinator.
 
     Attributes:

@@ -38,7 +38,10 @@ TESTED_ELSEWHERE = {
     "docs/security.md": "tests/security/test_guide.py",
 }
 # Last output lines of programs whose pages do not show the output.
-LAST_LINES = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
+LAST_LINES = {
+    "docs/notebooks.md": ["2 rows", "3 points"],
+    "docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"],
+}
 # Modules that the programs of a page import. The modules emit warnings, so these pages do not run in strict mode.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}

@@ -38,3 +38,24 @@ def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     assert len(ran) > 8
     errors = [out for cell in ran for out in cell.outputs if out.output_type == "stream" and out.name == "stderr"]
     assert [out.text for out in errors if "IPKernelApp" not in out.text] == []
+
+
+def test_results_are_tables_in_the_notebook(tmp_path: Path) -> None:
+    page = nbformat.v4.new_notebook()
+    code = """
+from samsarrow import Admin, show
+from samsarrow.testing import Broker
+import pyarrow as pa
+
+broker = Broker(topics={"orders": 2})
+admin = Admin(bootstrap_servers=broker.bootstrap_servers)
+"""
+    last = ["show(pa.table({'key': [b'k']}))", "admin.list_topics()", "admin.describe_topics(['orders'])['orders']",
+            "admin.metrics()", "admin.close(); broker.close()"]  # fmt: skip
+    page.cells = [nbformat.v4.new_code_cell(source) for source in [code, *last]]
+    nbclient.NotebookClient(page, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [cell.outputs[0].data["text/html"] for cell in page.cells[1:-1]]
+    assert all(html.startswith("<div><table>") for html in shown)
+    assert ["<td>k</td>" in shown[0], "orders" in shown[1], "orders" in shown[2], "AdminMetrics" in shown[3]] == [
+        True
+    ] * 4

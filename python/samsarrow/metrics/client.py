@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._html import HtmlRepr
 from samsarrow.metrics.table import rows
 from samsarrow.types import Latency, TopicPartition
 
@@ -17,7 +18,7 @@ Sample: TypeAlias = tuple[int, tuple[Any, ...], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeMetrics:
+class NodeMetrics(HtmlRepr):
     """Metrics of a client with one broker. Bootstrap servers count as brokers -1, -2, and so on.
 
     Attributes:
@@ -38,7 +39,7 @@ class NodeMetrics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientMetrics:
+class ClientMetrics(HtmlRepr):
     """Metrics that all clients have, since the client was created.
 
     Attributes:

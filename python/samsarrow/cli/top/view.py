@@ -307,9 +307,9 @@ class View:
         left = f"samsarrow top  {self.servers}"
         if self.group is not None:
             left += f"  {printable(self.group)}"
-        room = max(width - len(right) - 1, 0)
+        available = max(width - len(right) - 1, 0)
         style = "bold yellow" if self.paused else "bold"
-        return [(self._fit(left, room), "bold"), (self._fit(f" {right}", width - room), style)]
+        return [(self._fit(left, available), "bold"), (self._fit(f" {right}", width - available), style)]
 
     def _summary(self, width: int) -> list[Span]:
         if self._sample is None:
