@@ -69,12 +69,12 @@ def test_rates_of_groups_under_load(command, servers, committed):
         row = shown[name]
         assert (row["state"], row["members"], row["topics"], row["partitions"]) == ("Stable", members, 1, 4)
         assert row["type"] == ("classic" if name == "classic" else "consumer")
-        assert 50 < row["produced_per_second"] < 400
-        assert 50 < row["consumed_per_second"] < 400
-        assert row["lag"] < 200
+        assert 20 < row["produced_per_second"] < 400
+        assert 20 < row["consumed_per_second"] < 400
+        assert row["lag"] < 400
     idle = shown["idle"]
     assert (idle["state"], idle["members"], idle["consumed_per_second"], idle["eta_seconds"]) == ("Empty", 0, 0.0, None)
-    assert idle["lag"] > 50
+    assert idle["lag"] > 20
     assert sorted(part["partition"] for part in parts) == [0, 1, 2, 3]
     assert {part["member"] for part in parts} == {"reader@127.0.0.1"}
     assert all(part["end"] - part["offset"] == part["lag"] for part in parts)
@@ -125,8 +125,9 @@ def test_screen(servers, committed):
         screen.press("/bill\r\r")
         lines = screen.wait_for("TOPIC-PARTITION")
         assert lines[1].startswith("classic   Stable")
-        screen.wait_for("reader@127.0.0.1")
-        assert {line.split()[0] for line in screen.lines[8:12]} == {f"four-{p}" for p in range(4)}
+        screen.wait(
+            lambda lines: all(any(f"four-{p}" in line and "reader@" in line for line in lines) for p in range(4))
+        )
         screen.press("\t")
         screen.wait_for("ASSIGNMENT")
         screen.press("\x1b")

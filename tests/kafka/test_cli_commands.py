@@ -155,9 +155,14 @@ def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) 
         named = {row["group"] for row in rows(command(*arguments, "-o", "ndjson"))}
         assert "i-rest" in named
         assert "i-share" not in named
+    shown = {row["group"]: row for row in rows(command("top", "i-*", "--once", "--json", "-i", "200ms"))}
+    assert {name: (row["type"], row["state"]) for name, row in shown.items()} == {
+        "i-share": ("share", "Empty"), "i-rest": ("classic", "Empty"),
+    }  # fmt: skip
+    assert all((row["partitions"], row["lag"], row["consumed_per_second"]) == (1, 0, 0.0) for row in shown.values())
     command("offsets", "export", "--all-groups")
     reason = "i-share is a share group, which has no committed offsets"
-    for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "kick", "--all"),
+    for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "watch"), ("groups", "kick", "--all"),
                       ("offsets", "describe"), ("offsets", "export"), ("offsets", "delete")):  # fmt: skip
         assert reason in command(*arguments[:2], "i-share", *arguments[2:], code=1).err
     assert "i-share" in command("groups", "delete", "i-*", "--dry-run").out

@@ -31,7 +31,7 @@ class SamplingThread(threading.Thread):
         self.visible: Sequence[str] = ()
         self.paused = False
         self._sampler, self._terminal = sampler, terminal
-        self._results: list[Sample | KafkaError] = []
+        self._results: list[Sample | Exception] = []
         self._lock = threading.Lock()
         self._change = threading.Event()
         self._over = False
@@ -46,10 +46,11 @@ class SamplingThread(threading.Thread):
                 self._change.clear()
                 continue
             due = time.monotonic() + self._sampler.interval
-            result: Sample | KafkaError
+            result: Sample | Exception
             try:
                 result = self._sampler.sample(self.visible)
-            except KafkaError as error:
+            except Exception as error:
+                # The main thread raises it, after it has restored the terminal.
                 result = error
             with self._lock:
                 self._results.append(result)
@@ -57,7 +58,7 @@ class SamplingThread(threading.Thread):
                     return
                 self._terminal.wake()
 
-    def take(self) -> list[Sample | KafkaError]:
+    def take(self) -> list[Sample | Exception]:
         """Returns new samples and errors."""
         with self._lock:
             results, self._results = self._results, []
@@ -95,6 +96,7 @@ def run(sampler: Sampler, servers: str, history: History, sort: str = "lag") -> 
                 thread.start()
                 _loop(view, terminal, thread, signals)
         finally:
+            signals.wake = None
             thread.stop()
             terminal.close()
     signals.raise_received()
@@ -107,7 +109,7 @@ def _loop(view: View, terminal: Terminal, thread: SamplingThread, signals: Signa
             if isinstance(result, Sample):
                 view.add(result)
                 sampled = True
-            elif sampled:
+            elif sampled and isinstance(result, KafkaError):
                 view.fail(str(result), time.monotonic())
             else:
                 raise result

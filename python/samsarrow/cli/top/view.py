@@ -71,7 +71,7 @@ HELP = (
 )
 
 # Replacements of symbols in terminals that show only ASCII.
-ASCII = {"↑↓": "jk", "↑ ↓ j k": "j k    ", "→": "l", "←": " ", "…": "..."}
+ASCII = {"↑↓": "jk", "↑ ↓ j k": "j k    ", "→": "right", "←": "left", "…": "..."}
 
 Span = tuple[str, str]
 """Text and its style: empty, or `bold`, `dim`, `reverse`, `red`, `yellow`, `green`, several joined with a space."""
@@ -178,7 +178,7 @@ class View:
         elif key == "r":
             self._reversed[self.group is not None] ^= True
             self._arrange()
-        elif key in ("enter", "right", "l") and self.group is None:
+        elif key in ("enter", "right") and self.group is None:
             self._open()
         elif key == "tab" and self.group is not None:
             self.show_members = not self.show_members
