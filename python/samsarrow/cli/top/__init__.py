@@ -7,7 +7,7 @@ import click
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.output import output_option
+from samsarrow.cli.output import FORMS
 from samsarrow.cli.signals import Signals
 from samsarrow.cli.times import seconds_option
 from samsarrow.cli.top import live, plain
@@ -36,7 +36,7 @@ TIMEOUT = 5.0
 @click.option("--sort", type=click.Choice(SORTS), default="lag", show_default=True, help="Sort by this column.")
 @click.option("--partitions", "by_partition", is_flag=True, help="Print each partition instead of groups.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each group; short for -o ndjson.")
-@output_option
+@click.option("-o", "--output", "form", type=click.Choice(FORMS), help="By default table, also in a pipe.")
 def top(
     connection: Connection,
     names: tuple[str, ...],

@@ -48,7 +48,7 @@ PARTITIONS = (
     Column("eta", "ETA", 6, 6, right=True, rank=7),
     Column("member", "MEMBER", 12, 60, rank=5),
 )
-# Columns in the order of the key `s`. Text and the time until a lag is 0 begin with the smallest value.
+# Columns in the order of the key `s`. Numbers begin with the largest, texts with the first in the alphabet.
 SORTS = ("lag", "consumed", "produced", "members", "rebalances", "eta", "state", "key")
 PARTITION_SORTS = ("lag", "consumed", "produced", "eta", "member", "key")
 ASCENDING = {"state", "key", "member"}
@@ -458,7 +458,7 @@ class View:
         if self.typing:
             text = "type a name, part of a name or a pattern   enter apply   esc clear"
         elif self.show_help:
-            text = "any key returns"
+            text = "q quit  any other key returns"
         elif self.group is None:
             text = "q quit  ↑↓ select  enter details  s sort  r reverse  / filter  p pause  ? help"
         else:
