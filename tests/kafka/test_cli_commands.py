@@ -411,7 +411,7 @@ def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:
 
 def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
     mine = [item for item in request.session.items if item.path == request.path]
-    if len(mine) != 11:
+    if {item.originalname for item in mine} != {name for name in vars(request.module) if name.startswith("test_")}:
         pytest.skip("only part of this file runs")
 
     def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
