@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow.exceptions import KafkaError, UnsupportedVersionError
 
 COMMAND = [sys.executable, "-m", "samsarrow.cli"]
 
@@ -35,6 +36,31 @@ def test_broker_command(sign):
         broker.send_signal(sign)
         out, err = broker.communicate(timeout=60)
     assert (broker.returncode, out, err) == (0, "stopped\n", "")
+
+
+def test_broker_command_with_security_and_an_old_version(tmp_path):
+    ca = tmp_path / "ca.pem"
+    options = ["--security", "sasl_ssl", "--user", "ann:secret", "--ca-file", ca, "--kafka-version", "2.8"]
+    command = [*COMMAND, "broker", "--port", "0", "--topic", "a:2", "--no-auto-create", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        try:
+            servers = broker.stdout.readline().removeprefix("listening on ").strip()
+            options = {
+                "bootstrap.servers": servers, "security.protocol": "SASL_SSL", "ssl.ca.location": str(ca),
+                "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ann", "sasl.password": "secret",
+            }  # fmt: skip
+            with Admin(options) as admin:
+                assert list(admin.list_topics()) == ["a"]
+                # Kafka 2.8 has no transactions API (KIP-664).
+                with pytest.raises(UnsupportedVersionError):
+                    admin.list_transactions()
+            limits = {"delivery.timeout.ms": 1000, "request.timeout.ms": 500, "max.block.ms": 500}
+            with Producer({**options, **limits}) as producer, pytest.raises(KafkaError):
+                producer.send("missing", b"x").result(10)
+            with Admin(options) as admin:
+                assert list(admin.list_topics()) == ["a"]
+        finally:
+            broker.terminate()
 
 
 @pytest.mark.parametrize(
@@ -64,6 +90,13 @@ def test_help(args, texts):
         (["broker", "--topic", "a:0"], "'a:0' is not NAME:PARTITIONS"),
         (["broker", "--topic", "a:x"], "'a:x' is not NAME:PARTITIONS"),
         (["broker", "--topic", ":2"], "':2' is not NAME:PARTITIONS"),
+        (["broker", "--kafka-version", "0.1", "--port", "0"], "0.1"),
+        (["broker", "--security", "TLS"], "TLS"),
+        (["broker", "--security", "SSL"], "--security SSL needs --ca-file FILE"),
+        (["broker", "--security", "SASL_PLAINTEXT"], "needs a --user NAME:PASSWORD"),
+        (["broker", "--user", "a:b"], "need --security SASL_PLAINTEXT or SASL_SSL"),
+        (["broker", "--user", "a", "--security", "SASL_PLAINTEXT"], "'a' is not NAME:PASSWORD"),
+        (["broker", "--ca-file", "ca.pem"], "--ca-file needs --security SSL or SASL_SSL"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition, infer_schema
 from samsarrow.cli.consume.reading import GroupReader
+from samsarrow.cli.numbers import size_text
 from support.waiting import until
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
@@ -50,6 +52,11 @@ def numbers(text):
         ([], range(40)),
         (["--from", "beginning"], range(40)),
         (["--from", "end"], []),
+        (["--from", "earliest"], range(40)),
+        (["--from", "latest"], []),
+        (["--from", "earliest", "--until", "latest"], range(40)),
+        (["--from", "-2h"], range(32, 40)),
+        (["--from", "-4h", "--until", "-3h"], range(24, 28)),
         (["--from", "-2"], range(32, 40)),
         (["--from", "8"], range(32, 40)),
         (["--from", "100"], []),
@@ -84,6 +91,57 @@ def test_max_records(command, now):
     assert command("consume", "four", "-n", "0").out == ""
     assert len(command("consume", "four", "-n", "2", "--where", "value.i > 20").out.splitlines()) == 2
     assert len(command("consume", "four", "four", "t").out.splitlines()) == 40
+
+
+def test_tables_show_keys_and_members_of_values(command, now):
+    lines = command("consume", "four", "-o", "table", "--from", "-2", "-p", "0-1").out.splitlines()
+    assert lines[0].split() == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "I", "NAME"]
+    assert [line.split()[-3:] for line in lines[1:3]] == [["-", "32", "n2"], ["-", "36", "n0"]]
+    # Numbers are at the right: the last digits are in one column, that of the last letter of the name.
+    assert {line[lines[0].index(" I ") + 1] for line in lines[1:]} >= {"2", "6", "3", "7"}
+    both = command("consume", "four", "t", "-o", "table", "-n", "1").out
+    assert both.startswith("TOPIC  PARTITION")
+    assert '{"i": 0, "name": "n0"}' in command("consume", "four", "-o", "table", "-n", "1", "--text").out
+    assert "kind=even,kind=" in command("consume", "four", "-o", "table", "-n", "1").out
+
+
+def test_tables_of_other_values(command, servers, tmp_path):
+    assert command("consume", "t", "-o", "table").out == ""
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b'{"a": 1}').result(10)
+        producer.send("t", b'{"a": 2, "b": {"c": [1, 2]}}').result(10)
+        producer.send("t", b"plain\x1b[31m\n", key=b"\xff").result(10)
+        producer.send("t", None, key=b"").result(10)
+    lines = command("consume", "t", "-o", "table", "-X", "max.poll.records=1").out.splitlines()
+    values = [(line.split() or [""])[-1] for line in lines]
+    # Rows with other columns begin another table.
+    assert values == ["A", "1", "", "B.C", "[1,2]", "", "VALUE", r"plain\x1b[31m\n", "-"]
+    assert [line.split()[4] for line in lines[7:]] == ["0xff", '""']
+    whole = command("consume", "t", "-o", "table").out.splitlines()
+    assert whole[0].split() == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "VALUE"]
+    written = command("consume", "t", "-o", "table", "-O", tmp_path / "t.txt")
+    assert (tmp_path / "t.txt").read_text().splitlines() == whole
+    assert re.fullmatch(rf"4 records, \d+ B in [\d.]+ s written to {tmp_path}/t.txt\n", written.err)
+
+
+def test_tables_are_not_cut_in_a_pipe(command, servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"x" * 3000).result(10)
+    assert len(max(command("consume", "t", "-o", "table").out.splitlines(), key=len)) > 3000
+
+
+def test_closing_line_of_rotated_files(command, now, tmp_path):
+    done = command("consume", "four", "-O", tmp_path / "x.ndjson", "--rotate", "15")
+    size = sum(path.stat().st_size for path in tmp_path.glob("x-*"))
+    assert re.fullmatch(
+        rf"40 records, {re.escape(size_text(size))} in [\d.]+ s written to 3 files, the last x-000003.ndjson\n",
+        done.err,
+    )
+
+
+def test_following_is_reported(command, now):
+    done = command("consume", "four", "-f", "--from", "0", "-n", "1")
+    assert done.err == "following 4 partitions of four from offset 0 on; Ctrl-C ends\n"
 
 
 def test_templates_and_json(command, now):
@@ -326,8 +384,6 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["nowhere"], "there is no topic nowhere"),
-        (["four", "-p", "7"], "topic four has 4 partitions, from 0 on: there is no 7"),
         (["four", "--from", "group"], "-g GROUP"),
         (["four", "-g", "g", "--from", "3"], "samsarrow offsets reset"),
         (["four", "-g", "g", "-p", "1"], "the group assigns"),
@@ -339,7 +395,7 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
         (["four", "--rotate", "5"], "-O FILE"),
         (["four", "--overwrite"], "--overwrite is for -O FILE without --rotate"),
         (["four", "-O", "x.what"], "suffix"),
-        (["four", "--text"], "--text is for csv"),
+        (["four", "--text"], "--text is for table, csv"),
         (["four", "-z", "lz4"], "-z lz4 does not go with value, which is not compressed here"),
         (["four", "-O", "x.arrow", "-z", "snappy"], "which takes none, lz4, zstd"),
         (["four", "--template", "{valeu}"], "there is no field {valeu}"),
@@ -347,9 +403,14 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
         (["four", "--grep", "("], "not a regular expression"),
         (["four", "--header", "=x"], "NAME=VALUE"),
         (["four", "--where", "import os"], "not an expression"),
-        (["four", "--from", "yesterday"], "none of beginning"),
+        (["four", "--from", "yesterday"], "none of earliest, latest"),
         (["four", "-X", "max.pol.records=1"], "max.poll.records?"),
-        (["four", "-X", "linger.ms=1"], "linger.ms is not an option of the consumer"),
+        (["four", "-X", "linger.ms=1"], "linger.ms has no effect here: it is an option of a producer client"),
+        (["four", "-o", "x.parquet"], "-O x.parquet writes it to a file"),
+        (["four", "--config", "client.id=x"], "No such option '--config': -X NAME=VALUE sets a client option"),
+        (["four", "--from-beginning"], "use --from earliest"),
+        (["--topic", "four"], "name the topic without --topic"),
+        (["four", "--max-messages", "3"], "-n N limits the number of records"),
         ([], "Missing argument"),
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
@@ -358,6 +419,18 @@ def test_invalid_command_lines(command, args, why):
     done = command("consume", *args, code=2)
     assert why in done.err
     assert done.out == ""
+
+
+def test_missing_topics_and_partitions_are_not_wrong_usage(command):
+    for args, why in (
+        (["nowhere"], "there is no topic nowhere at "),
+        (["four", "nowhere"], "there is no topic nowhere at "),
+        (["four", "-p", "7"], "topic four has 4 partitions, 0 to 3: there is no partition 7"),
+        (["t", "-p", "1"], "topic t has only partition 0: there is no partition 1"),
+    ):
+        done = command("consume", *args, code=1)
+        assert done.err.startswith(f"Error: {why}")
+        assert (done.out, len(done.err.splitlines())) == ("", 1)
 
 
 def test_values_that_are_not_text_are_an_error(command, servers, tmp_path):
@@ -402,8 +475,11 @@ def test_follow_completes_file_and_commits_on_a_signal(servers, now, tmp_path):
                 until((tmp_path / ".x.parquet.part").exists)
                 following.send_signal(sign)
                 _, err = following.communicate(timeout=60)
-            assert (following.returncode, err) == (128 + sign, b"")
+            assert following.returncode == 128 + sign
+            first, last = err.decode().splitlines()
+            assert first == "following four as a member of group f; Ctrl-C ends"
             rows = pa.parquet.read_table(tmp_path / "x.parquet").num_rows
+            assert re.fullmatch(rf"{rows:,} records?, [\d.]+ k?B in [\d.]+ s written to x.parquet", last), last
             # Even if the signal arrives between two polls, the committed offsets match the rows in the file exactly.
             assert rows
             written += rows

@@ -76,9 +76,15 @@ def test_list_and_describe(run, admin, filled):
         "metadata": "", "leader_epoch": None, "client_id": None, "host": None, "member_id": None, "instance_id": None,
     }  # fmt: skip
     assert [json.loads(line)["group"] for line in run("describe", "--all-groups").splitlines()] == ["g", "g", "other"]
-    for arguments in (["g", "--storage", "zookeeper"], ["nobody"]):
-        row = json.loads(run("describe", *arguments))
-        assert (row["group"], row["offset"], row["topic"]) == (arguments[0], None, None)
+    row = json.loads(run("describe", "g", "--storage", "zookeeper"))
+    assert (row["group"], row["state"], row["offset"], row["topic"]) == ("g", "Empty", None, None)
+
+
+def test_describe_of_a_group_that_does_not_exist(run, admin, filled, capsys):
+    assert run("describe", "nobody", code=1).startswith("group nobody: the group does not exist, or has no offsets\n")
+    assert "no offsets for it" in run("describe", "nobody", "--storage", "zookeeper", code=1).replace(" of these", "")
+    assert "group nobody: " in run("describe", "g", "nobody", code=3)
+    assert run("list", "--state", "Foo", code=2).count("Foo") == 1
 
 
 def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
@@ -105,6 +111,12 @@ def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
     ("how", "expected"),
     [
         (["--to-earliest"], 0),
+        (["--to", "earliest"], 0),
+        (["--to", "end"], 10),
+        (["--to", "7"], 7),
+        (["--to", "-1"], 9),
+        (["--to", "-3h"], 7),
+        (["--to", "@-3h"], 7),
         (["--to-latest"], 10),
         (["--to-offset", "7"], 7),
         (["--to-offset", "99"], 10),
@@ -138,8 +150,10 @@ def test_reset_of_selected_partitions(run, admin, filled):
     run("reset", "g", "--topic", "four:1,2-3", "--topic", "t", "--to-datetime", moment)
     assert at(admin) == {FOUR[0]: 5, FOUR[1]: 7, FOUR[2]: 7, FOUR[3]: 7, T0: 0}
     assert "four-1 has no offset to shift" in run("reset", "new", "--topic", "four:1", "--shift-by", "1", code=1)
-    assert "there is no topic fore" in run("reset", "g", "--topic", "fore", "--to-latest", code=2)
-    assert "from 0 on: there is no 4" in run("reset", "g", "--topic", "four:4", "--to-latest", code=2)
+    assert "there is no topic fore" in run("reset", "g", "--topic", "fore", "--to-latest", code=1)
+    assert "4 partitions, 0 to 3: there is no partition 4" in run(
+        "reset", "g", "--topic", "four:4", "--to-latest", code=1
+    )
 
 
 def test_reset_and_consume_parse_times_equally(run, command, admin, filled, monkeypatch):
@@ -160,8 +174,8 @@ def test_reset_and_consume_parse_times_equally(run, command, admin, filled, monk
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["reset", "g", "--all-topics"], "pass one of --to-earliest"),
-        (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "pass one of --to-earliest"),
+        (["reset", "g", "--all-topics"], "pass one of --to, --to-earliest"),
+        (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "pass one of --to, --to-earliest"),
         (["reset", "g", "--to-earliest"], "pass --topic"),
         (["reset", "g", "--to-earliest", "--all-topics", "--topic", "t"], "pass --topic"),
         (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is not a time span"),
@@ -174,7 +188,7 @@ def test_reset_and_consume_parse_times_equally(run, command, admin, filled, monk
         (["migrate", "g", "h", "--to", "kafka", "--dual-commit", "1s"], "is for one group"),
         (["list", "-c", "client.idd=x"], "did you mean client.id"),
         (["list", "-c", "x"], "'x' is not NAME=VALUE"),
-        (["list", "-c", "api.version.offset_commit=0"], "the storage determines"),
+        (["describe", "g", "-c", "api.version.offset_commit=0"], "the storage determines"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -312,7 +326,7 @@ def test_killed_shift_is_completed_and_not_repeated(tmp_path):
         assert 0 < half.count(5) < 2000
         command[command.index("--batch-size") + 1] = "1000"
         again = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
-        assert again.stdout.startswith("going on with the run of ")
+        assert again.stdout.startswith("continuing the unfinished run of ")
         assert at(admin) == dict.fromkeys(partitions, 5)
         assert list(tmp_path.rglob("*.json")) == []
         # The interrupted shift is complete, so the same command starts another shift.

@@ -69,6 +69,11 @@ def test_consume_output_round_trips(command, broker, rows, sampled, form):
     assert "--repartition ignores them" in errors
 
 
+def test_produce_ends_with_a_line(command):
+    done = command("produce", "t", stdin=b"a\nb\n")
+    assert (done.out, bool(re.fullmatch(r"2 records, \d+ B in [\d.]+ s sent to t\n", done.err))) == ("", True)
+
+
 def test_ndjson_round_trips_except_for_whitespace(command, rows, sampled):
     written = command("consume", "four", "--format", "ndjson").out
     command("produce", "t", "--format", "ndjson", stdin=written.encode())
@@ -176,8 +181,8 @@ def test_headers_partitions_and_files(command, rows, tmp_path):
 @pytest.mark.parametrize(
     ("args", "stdin", "code", "why"),
     [
-        (["nowhere"], b"x", 2, "samsarrow topics create nowhere"),
-        (["t", "-p", "3"], b"x", 2, "topic t has 1 partitions"),
+        (["nowhere"], b"x", 1, "samsarrow topics create nowhere"),
+        (["t", "-p", "3"], b"x", 1, "topic t has only partition 0: there is no partition 3"),
         (["t", "-K", ":", "--format", "raw"], b"x", 2, "-K is for lines"),
         (["t", "--key-column", "x"], b"x", 2, "columns are in csv"),
         (["t", "-K", ""], b"x", 2, "is empty"),

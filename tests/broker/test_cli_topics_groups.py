@@ -47,22 +47,29 @@ def test_topics_list_formats(command):
         "t",
     ]
     assert [t["topic"] for t in rows(command("topics", "list", "f*"))] == ["four"]
-    assert rows(command("topics", "list", "nothing*")) == []
+    for form in ("table", "ndjson"):
+        nothing = command("topics", "list", "nothing*", "-o", form)
+        assert (nothing.out, nothing.err) == ("", "no topics match\n")
+    assert command("topics", "list", "nothing*", "-o", "csv").out == "topic,partitions,internal,id\n"
+    assert json.loads(command("topics", "list", "nothing*", "-o", "json").out) == []
+    missing = command("topics", "list", "nothing", "four", code=1)
+    assert (missing.out, "there is no topic nothing at 127" in missing.err) == ("", True)
 
 
 def test_topics_describe_offsets(command, filled):
     described = rows(command("topics", "describe", "four"))
-    expected = {"leader": 0, "replicas": [0], "isr": [0], "beginning": 0, "end": 10, "offsets": 10}
+    expected = {"leader": 0, "replicas": [0], "isr": [0], "beginning": 0, "end": 10, "max_records": 10}
     assert described == [{"topic": "four", "partition": p, **expected} for p in range(4)]
     at = [r["offset"] for r in rows(command("topics", "offsets", "four", "--at", "2026-11-01T10:00:03+00:00"))]
     assert at == [3] * 4
     assert [r["offset"] for r in rows(command("topics", "offsets", "*", "--at", "now"))] == [10, 10, 10, 10, 0]
-    assert "there is no topic nowhere" in command("topics", "describe", "nowhere", code=2).err
+    assert "there is no topic nowhere" in command("topics", "describe", "nowhere", code=1).err
     assert "is not a time" in command("topics", "offsets", "four", "--at", "then", code=2).err
 
 
 def test_topics_create_and_delete(command, admin):
-    assert "a: created" in command("topics", "create", "a", "b", "-p", "3", "--set", "cleanup.policy=compact").err
+    created = command("topics", "create", "a", "b", "--partitions", "3", "--config", "cleanup.policy=compact")
+    assert "a: created" in created.err
     assert admin.list_topics()["a"].partitions == 3
     assert "would be created" in command("topics", "create", "c", "--dry-run").err
     assert "c" not in admin.list_topics()
@@ -71,11 +78,20 @@ def test_topics_create_and_delete(command, admin):
     assert "1 of 2 failed" in partly.err
     command("topics", "create", "a", code=1)
     command("topics", "create", "a", "--if-not-exists")
+    settings = rows(command("topics", "describe", "a", "--settings"))
+    assert [(s["name"], s["value"]) for s in settings] == [("cleanup.policy", "compact")]
+    assert rows(command("topics", "describe", "t", "--settings")) == []
     assert "--yes" in command("topics", "delete", "a", code=2).err
     command("topics", "delete", "?", "--dry-run")
     assert "a" in admin.list_topics()
     command("topics", "delete", "[abc]", "-y")
     assert set(admin.list_topics()) == {"four", "t"}
+    gone = command("topics", "delete", "a", "-y", code=1)
+    assert (gone.out, gone.err.startswith("Error: there is no topic a at"), "Usage" in gone.err) == ("", True, False)
+    assert command("topics", "delete", "a", "b*", "--if-exists", "-y").err == "nothing to delete\n"
+    command("topics", "create", "a")
+    assert command("topics", "delete", "a", "b", "--if-exists", "-y").err == "a: deleted\n"
+    assert command("topics", "alter", "b", "--partitions", "2", "--if-exists").err == "nothing to change\n"
     command("topics", "create", "x y", code=1)
     command("topics", "create", "z", "--set", "nonsense", code=2)
 
@@ -88,6 +104,10 @@ def test_groups_list_and_describe(command, filled, servers):
         listed = {row["group"]: row["state"] for row in rows(command("groups", "list"))}
         assert listed == {"g": "Empty", "live": "Stable"}
         assert [row["group"] for row in rows(command("groups", "list", "--state", "stable"))] == ["live"]
+        assert len(rows(command("groups", "list", "--state", "stable,EMPTY"))) == 2
+        assert command("groups", "list", "--state", "Dead").err == "no groups match\n"
+        unknown = command("groups", "list", "--state", "Foo", code=2)
+        assert (unknown.out, "'Foo' is not a state: use Assigning, " in unknown.err) == ("", True)
         found = rows(command("groups", "describe"))
         assert [(r["group"], r["partition"], r["offset"], r["lag"]) for r in found] == [
             ("g", 0, 5, 5), ("g", 2, 5, 5), ("live", 0, None, None),
@@ -98,7 +118,7 @@ def test_groups_list_and_describe(command, filled, servers):
     assert len(rows(partly)) == 2
     assert "group nobody" in partly.err
     assert "group nobody" in command("groups", "lag", "nobody", code=1).err
-    assert "there is no group no*" in command("groups", "lag", "no*", code=2).err
+    assert "there is no group no*" in command("groups", "lag", "no*", code=1).err
 
 
 def test_groups_lag_sends_one_request(command, filled, admin, broker):
@@ -123,6 +143,9 @@ def test_groups_watch_and_delete(command, filled, admin):
     assert "--yes" in command("groups", "delete", "g", code=2).err
     assert set(admin.list_groups()) == {"g"}
     command("groups", "delete", "*", "-y")
+    command("groups", "delete", "g", "-y", code=1)
+    assert command("groups", "delete", "g", "--if-exists", "-y").err == "nothing to delete\n"
+    assert command("groups", "list").err == "no groups\n"
     assert admin.list_groups() == {}
 
 

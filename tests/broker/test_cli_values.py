@@ -216,7 +216,7 @@ def test_schema_file_for_values_without_framing(command, servers, tmp_path):
         (["--key-subject", "x", "--value", "avro"], "--key-subject is for --key avro"),
         (["--framing", "none"], "--framing is for --value avro"),
         (["--on-decode-error", "null"], "bytes are always valid"),
-        (["--value", "string", "--format", "envelope"], "--format envelope is of the bytes as they are"),
+        (["--value", "string", "--format", "envelope"], "-o envelope writes undecoded bytes"),
         (["--value", "long", "--unpack", "--format", "csv"], "--value long has none"),
         (["--value", "avro", "--fields", "id,"], "a name is empty"),
         (["--value", "avro", "--fields", "nope"], "nope"),
@@ -347,7 +347,7 @@ def test_schema_is_inferred_from_the_first_values(command, servers, registry, tm
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"{")
     assert "t-0, offset 4: the value ends too early" in command(*infer, code=1).err
-    assert "there is no topic nope" in command("schema", "infer", "nope", code=2).err
+    assert "there is no topic nope" in command("schema", "infer", "nope", code=1).err
 
 
 @pytest.mark.usefixtures("orders")

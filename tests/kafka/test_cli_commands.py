@@ -110,7 +110,7 @@ def test_topics(command: Command, admin: Admin) -> None:
     command("topics", "delete", "a-*", "--dry-run")
     assert "a-2: deleted" in command("topics", "delete", "a-*", "--yes").err
     until(lambda: not [name for name in admin.list_topics() if name.startswith("a-")])
-    assert "there is no topic a-1" in command("topics", "describe", "a-1", code=2).err
+    assert "there is no topic a-1" in command("topics", "describe", "a-1", code=1).err
 
 
 def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_
     assert (result["records"], rows(command("bench", "consume", "b-2", "-o", "ndjson"))[0]["records"]) == (1000, 1002)
     assert rows(command("bench", "latency", "b-1", "-n", 3, "--interval", "1ms", "-o", "ndjson"))[0]["records"] == 3
     # An unknown topic is a usage error.
-    assert "there is no topic b-9" in command("consume", "b-9", code=2).err
+    assert "there is no topic b-9" in command("consume", "b-9", code=1).err
 
 
 def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) -> None:
@@ -395,7 +395,7 @@ def test_replicas(command: Command, admin: Admin, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"version":1,"partitions":[{"topic":"moved","partition":0,"replicas":[1],"log_dirs":["any"]}]}')
     assert "moved-0: moved" in command("replicas", "reassign", "--file", plan, "--wait").err
-    assert "there is no broker 9" in command("replicas", "reassign", "moved", "--to", "0=9", "--dry-run", code=2).err
+    assert "there is no broker 9" in command("replicas", "reassign", "moved", "--to", "0=9", "--dry-run", code=1).err
     assert "moved-0: " in command("replicas", "reassign", "moved", "--to", "0=9", "--to", "1=1", code=3).err
     assert "nothing is under way" in command("replicas", "reassign", "moved", "--cancel").err
 

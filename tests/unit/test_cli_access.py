@@ -220,7 +220,7 @@ def test_list_output_formats(admin, monkeypatch):
 def test_options_from_a_properties_file(admin, tmp_path):
     file = tmp_path / "client.properties"
     file.write_text('bootstrap.servers : b:1\nsasl.jaas.config=a.b.C required \\\n  password="hunter2";\n')
-    assert run("acls", "list", "-o", "table", "-F", str(file), connect=False).startswith("RESOURCE")
+    assert run("acls", "list", "-o", "table", "-F", str(file), connect=False) == "no ACLs\n"
     file.write_bytes(b"sasl.password=hunter2\xff\n")
     assert "it is not UTF-8" in run("acls", "list", "--command-config", str(file), code=2)
     file.write_text("sasl.password=hunter2\\u12\n")

@@ -1,7 +1,10 @@
 """The list of commands, and properties that all commands have."""
 
+import time
+
 import click
 import pytest
+from click.testing import CliRunner
 
 from samsarrow.cli import cli
 
@@ -35,6 +38,75 @@ def test_every_command_and_option_has_help():
         if isinstance(option, click.Option) and not option.help
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggested"),
+    [
+        (["topic", "list"], "'topics'"), (["consum", "t"], "'consume'"), (["produces"], "'produce'"),
+        (["read", "t"], "'consume'"), (["ls"], ""), (["consumer-groups"], "'groups'"), (["lag"], "'groups lag'"),
+        (["topics", "lst"], "'list'"), (["topics", "ls"], "'list'"), (["topics", "rm", "t"], "'delete'"),
+        (["groups", "descibe"], "'describe'"), (["offsets", "rest"], "'reset'"), (["schema", "get"], "'show'"),
+        (["describe", "t"], "'topics describe'"), (["xyzzy"], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_misspelt_commands_have_a_hint(arguments, suggested):
+    done = CliRunner().invoke(cli, arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    wrong = arguments[1] if arguments[0] in ("topics", "groups", "offsets", "schema") else arguments[0]
+    assert f"No such command '{wrong}'." in done.stderr
+    assert ("Did you mean" in done.stderr) == bool(suggested)
+    assert suggested in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["topics", "list", "--bootstrap-server", "h:1"], "-b HOST:PORT names the cluster"),
+        (["topics", "list", "--config", "client.id=x"], "-X NAME=VALUE sets a client option"),
+        (["topics", "describe", "--topic", "t"], "name the topic without --topic"),
+        (["topics", "list", "--json"], "use -o json"),
+        (["groups", "list", "--format", "csv"], "-o FORMAT sets the format of the output"),
+        (["topics", "list", "--outptu", "csv"], "--output"),
+        (["topics", "list", "-o", "xml"], "'xml' is not one of 'table', 'json', 'ndjson', 'csv'"),
+        (["topics", "list", "-o", "topics.csv"], "> topics.csv writes it to a file"),
+        (["offsets", "export", "g", "-o", "g.json"], "-O g.json writes it to a file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_of_other_tools_have_a_hint(arguments, hint):
+    started = time.monotonic()
+    done = CliRunner().invoke(cli, arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert hint in done.stderr
+    assert time.monotonic() - started < 1
+
+
+def test_options_are_in_sections():
+    text = CliRunner().invoke(cli, ["consume", "--help"]).stdout
+    titles = [line.removesuffix(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Range", "Group", "Filters", "Keys and values", "Output", "Connection"]
+    assert text.count("--help") == 1
+    text = CliRunner().invoke(cli, ["topics", "create", "--help"]).stdout
+    assert text.index("Options:") < text.index("--config NAME=VALUE") < text.index("Connection:") < text.index("-X")
+
+
+def test_one_vocabulary_of_options():
+    """One name selects the output format, one its file, one a partition; older names are accepted and not shown."""
+    for path, command in commands():
+        shown = {
+            name: option
+            for option in command.params
+            if isinstance(option, click.Option) and not option.hidden
+            for name in (option.get_help_record(click.Context(command)) or ("",))[0].replace(",", " ").split()
+        }
+        assert not {"--json", "--as"} & shown.keys(), path
+        assert "--format" not in shown or path in (("produce",), ("offsets", "import")), path
+        assert "-o" not in shown or shown["-o"] is shown["--output"], path
+        assert "-O" not in shown or shown["-O"] is shown["--output-file"], path
+        assert "-p" not in shown or shown["-p"] is shown["--partition"], path
+        assert "--config" not in shown or path in (("topics", "create"), ("topics", "alter")), path
 
 
 def test_exit_codes_are_in_the_help():

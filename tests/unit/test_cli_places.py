@@ -37,6 +37,8 @@ def test_invalid_time_spans_are_rejected(text):
         ("2026-11-01T11:00:00.250+01:00", 1793527200250),
         ("2026-11-01T10:00Z", 1793527200000),
         ("1793527200000", 1793527200000),
+        ("@1793527200000", 1793527200000),
+        ("@2026-11-01T10:00Z", 1793527200000),
     ],
 )
 def test_timestamps(text, ms):
@@ -68,7 +70,9 @@ def test_invalid_timestamps_are_rejected(text):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Position("beginning")), ("end", Position("end")), ("group", Position("group")),
+        ("earliest", Position("earliest")), ("latest", Position("latest")), ("group", Position("group")),
+        ("beginning", Position("earliest")), ("end", Position("latest")),
+        ("2026-11-01T10:00Z", Position("time", 1793527200000)), ("@2026-11-01T10:00Z", Position("time", 1793527200000)),
         ("17", Position("offset", 17)),
         ("0", Position("offset", 0)), ("-5", Position("back", 5)), ("@1793527200000", Position("time", 1793527200000)),
     ],

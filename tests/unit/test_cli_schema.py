@@ -57,7 +57,7 @@ def test_subjects_are_listed_with_versions_type_and_id(command, registry):
     assert command("list", "o*", "users-value", "-o", "csv").out.splitlines() == [
         "subject,versions,type,id", "orders-value,1,AVRO,2", 'users-value,"1,2",AVRO,3',
     ]  # fmt: skip
-    assert "there is no subject nope" in command("list", "nope", code=2).err
+    assert "there is no subject nope" in command("list", "nope", code=1).err
     registry.fail(500, path="/subjects/orders-value")
     some = command("list", "-X", "schema.registry.max.retries=0", code=3)
     assert len(some.out.splitlines()) == 2
@@ -88,10 +88,10 @@ def test_schema_show_by_subject_id_and_guid(command, registry):
         (["--id", "9", "-X", "schema.registry.missing.id.retries.wait.ms=0"], 1, "9"),
         ([], 2, "one of SUBJECT, --id and --guid"),
         (["users-value", "--id", "1"], 2, "one of SUBJECT, --id and --guid"),
-        (["--id", "1", "--version", "1"], 2, "--version is of a subject"),
-        (["users-value", "--version", "0"], 2, "is no version"),
-        (["--guid", "x"], 2, "is no GUID"),
-        (["users-value", "-X", "max.retries=1"], 2, "names of its options begin with schema.registry."),
+        (["--id", "1", "--version", "1"], 2, "--version is for a SUBJECT"),
+        (["users-value", "--version", "0"], 2, "is not a version"),
+        (["--guid", "x"], 2, "is not a GUID"),
+        (["users-value", "-X", "max.retries=1"], 2, "whose options are schema.registry.NAME"),
         (["users-value", "-X", "schema.registry.max.retry=1"], 2, "did you mean max.retries?"),
         (["users-value", "--registry", "h:8081"], 2, "schema.registry.url must begin with"),
         (["users-value", "--registry-auth", "token"], 1, "401"),
@@ -139,7 +139,7 @@ def test_a_schema_is_registered_from_files_and_standard_input(command, file):
 @pytest.mark.parametrize(
     ("name", "more", "why"),
     [
-        ("x.json", [], "Give --type, or a suffix of .avsc, .proto"),
+        ("x.json", [], "pass --type, or a file with a suffix of .avsc, .proto"),
         ("x.avsc", ["--reference", "User=users-value"], "is not NAME=SUBJECT:VERSION"),
         ("x.avsc", ["--reference", "users-value:1"], "is not NAME=SUBJECT:VERSION"),
     ],

@@ -145,7 +145,7 @@ def test_schema_registry_settings(config):
     # A command that does not use a registry rejects registry options on the command line, but ignores those in a
     # profile.
     command = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
-    why = "schema.registry.url is not an option of the admin of this command"
+    why = "schema.registry.url has no effect here: it is an option of a schema registry client"
     assert why in run(*command, "-X", "schema.registry.url=http://h", code=2)
     assert "schema.registry" not in CliRunner().invoke(cli, [*command, "--profile", "a"]).output
 
@@ -205,14 +205,15 @@ clusters:
     [
         ("kcat.conf", LIBRDKAFKA, 1, [
             "read as settings of librdkafka", '"bootstrap.servers" = "a:9092,b:9092"', '"linger.ms" = "50"',
-            '"sasl.password" = "[hidden]"', '"auto.offset.reset" = "earliest"', "enable.partition.eof: option",
+            "\n# sasl.password is not shown", '\n# password_command = "pass show',
+            '"auto.offset.reset" = "earliest"', "enable.partition.eof: option",
             "partitioner: by default consistent_random there and murmur2 here", "enable.idempotence: by default false",
         ]),
         ("java.properties", "bootstrap.servers=a\\:9092\nmax.poll.records=\\\n  7\nsasl.jaas.config=org.apache.kafka."
          f"common.security.plain.PlainLoginModule required username=\"u\" password=\"{SECRET}\";\n"
          "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n", 0, [
              "settings of java", '"bootstrap.servers" = "a:9092"', '"max.poll.records" = "7"',
-             '"sasl.jaas.config" = "[hidden]"',
+             "\n# sasl.jaas.config is not shown", "\n# sasl_jaas_config_command = ",
          ]),
         ("app.json", json.dumps({"bootstrap.servers": "a:9092", "sasl.password": SECRET, "sasl.username": "u",
                                  "enable.idempotence": True, "linger.ms": 5}), 0,
@@ -239,7 +240,7 @@ def test_config_check_reads_files_of_other_clients(tmp_path, name, text, code, l
 def test_config_check_prints_a_profile(tmp_path, config):
     (tmp_path / "rpk.yaml").write_text(RPK)
     printed = run("config", "check", tmp_path / "rpk.yaml", "--section", "local", "--name", "dev")
-    config(printed.partition("\nwhat will differ")[0])
+    config(printed.partition("\nDifferences:")[0])
     assert layered("dev", {}, {}) == {"bootstrap.servers": "localhost:9092"}
     assert "it has local, prod" in run("config", "check", tmp_path / "rpk.yaml", "--section", "x", code=1)
 

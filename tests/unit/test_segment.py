@@ -202,6 +202,26 @@ def test_dump_log_continues_after_a_bad_batch(write):
     assert f"| offset: {ROWS - 1} " in result.stdout
 
 
+def test_dump_log_of_a_folder(write, tmp_path):
+    first = write(encoded())
+    second = write(encoded(), name=f"{ROWS:020}.log")
+    write(b"", name="leader-epoch-checkpoint")
+    write(b"", name="00000000000000000000.index")
+    folder = dump(first.parent)
+    assert (folder.exit_code, folder.stdout) == (0, dump(first, second).stdout)
+    lines = dump("-o", "ndjson", first.parent).stdout.splitlines()
+    assert [json.loads(line)["file"] for line in lines if '"type": "file"' in line] == [str(first), str(second)]
+    assert dump("--json", first.parent).stdout.splitlines() == lines
+    sane = dump("--index-sanity-check", first.parent)
+    assert (sane.exit_code, "00000000000000000000.index passed sanity check" in sane.stdout) == (0, True)
+    for wrong, text in ((tmp_path, f"pass the folder of a partition, such as {first.parent}"), ("nowhere", "nowhere")):
+        failed = dump(wrong)
+        assert (failed.exit_code, failed.stdout) == (2, "")
+        assert text in failed.stderr
+    (tmp_path / "empty").mkdir()
+    assert "empty has no files that end in .log, .checkpoint" in dump(tmp_path / "empty").stderr
+
+
 @pytest.mark.parametrize(
     ("folder", "place"),
     [

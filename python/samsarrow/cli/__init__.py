@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.exceptions import KafkaError
 
 EXIT_CODES = """\b
@@ -24,7 +25,7 @@ Exit codes:
 """
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group that imports a command only when the command is run, so that each command starts fast.
 
     Args:

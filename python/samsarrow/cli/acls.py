@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from samsarrow.access import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.output import confirm, dry_run_option, output_option, report_errors, show, yes_option
 from samsarrow.cli.tables import table
@@ -44,7 +45,7 @@ HEAD = ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMIS
 Resources = tuple[tuple[ResourceType, str], ...]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def acls() -> None:
     """Show and change ACLs (KIP-140).
 
@@ -205,7 +206,9 @@ def list_acls(
     if pattern == "match" and not chosen.resources:
         raise click.UsageError("--pattern match needs the name of a resource, such as --topic NAME")
     found = _matching(connection, chosen.filters(PatternType[pattern.upper()], permission))
-    show(form, [name.lower() for name in HEAD], [_row(acl) for acl in found])
+    selected = chosen.resources or chosen.principals or chosen.hosts or chosen.operations
+    empty = "no ACLs match" if selected or permission is not AclPermission.ANY else "no ACLs"
+    show(form, [name.lower() for name in HEAD], [_row(acl) for acl in found], empty)
 
 
 @acls.command("add")

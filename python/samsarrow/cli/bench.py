@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import topics
 from samsarrow.cli.connection import Connection, reads_and_writes_topics, reads_topics, writes_topics
+from samsarrow.cli.errors import NotFound
 from samsarrow.cli.output import output_option, show
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
@@ -21,7 +23,7 @@ from samsarrow.exceptions import KafkaTimeoutError, WakeupError
 BATCH = 20_000
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure throughput and latency of a cluster.
 
@@ -59,13 +61,13 @@ def check_topic(connection: Connection, topic: str) -> None:
     """Rejects a topic that does not exist, because a client would wait for the topic.
 
     Raises:
-        click.UsageError: the topic does not exist.
+        NotFound: the topic does not exist.
     """
     listed = connection.admin.list_topics([topic])
     if topic in listed.errors:
         raise listed.errors[topic]
     if topic not in listed:
-        raise click.UsageError(f"there is no topic {topic} at {connection.servers}, or you may not see it")
+        raise NotFound(f"topic {topic}", connection.servers)
 
 
 NAMES = ("records", "seconds", "records_per_second", "megabytes_per_second", "cpu_microseconds_per_record")
@@ -106,7 +108,7 @@ def produce(
     try:
         check_topic(connection, topic)
         rows = _rows(min(BATCH, max(1, (64 << 20) // size), records), size, keys)
-        with Signals(), progress("producing", records) as update:
+        with Signals(), progress("producing", records, "records") as update:
             started, cpu, remaining, pending = time.perf_counter(), time.process_time(), records, []
             while remaining:
                 part = rows.slice(0, remaining)
@@ -162,8 +164,9 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
     consumer = connection.consumer(enable_auto_commit="false", auto_offset_reset="earliest")
     tps = partitions_of(connection, [topic], frozenset())
     starts, ends = consumer.beginning_offsets(tps), consumer.end_offsets(tps)
+    total = sum(ends.values()) - sum(starts.values())
     position, count, size, shown = Progress(), 0, 0, 0
-    with Signals() as signals, progress("consuming", sum(ends.values()) - sum(starts.values())) as update:
+    with Signals() as signals, progress("consuming", total, "offsets") as update:
         signals.wake = consumer.wakeup
         started, cpu = time.perf_counter(), time.process_time()
         try:
@@ -222,7 +225,7 @@ def latency(connection: Connection, topic: str, records: int, size: int, interva
     value = os.urandom((size + 1) // 2).hex()[:size].encode()
     limit = connection.timeout or 30.0
     try:
-        with Signals(), progress("measuring", records) as update:
+        with Signals(), progress("measuring", records, "records") as update:
             for number in range(records):
                 key = b"%d-%d" % (os.getpid(), number)
                 started = time.perf_counter()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.numbers import MetadataVersion, timestamp_or_none
 from samsarrow.cli.output import output_option, show
 from samsarrow.exceptions import UnsupportedVersionError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Show a cluster: brokers, controller, features and metadata quorum."""
 
@@ -24,10 +26,11 @@ def describe(connection: Connection, form: str | None) -> None:
     """
     admin = connection.admin
     found = admin.describe_cluster()
-    version, leader, voters = None, None, None
+    version: int | None = None
+    leader, voters = None, None
     try:
         levels = admin.describe_features().finalized.get("metadata.version")
-        version = None if levels is None else levels[1]
+        version = None if levels is None else MetadataVersion(levels[1])
     except UnsupportedVersionError:
         pass
     try:
@@ -58,8 +61,11 @@ def features(connection: Connection, form: str | None) -> None:
     found = connection.admin.describe_features()
     rows = []
     for name in sorted({*found.finalized, *found.supported}):
-        levels, supported = found.finalized.get(name), found.supported.get(name, (None, None))
-        rows.append((name, None if levels is None else levels[1], *supported))
+        used, supported = found.finalized.get(name, (None, None)), found.supported.get(name, (None, None))
+        levels: tuple[int | None, ...] = (used[1], *supported)
+        if name == "metadata.version":
+            levels = tuple(None if level is None else MetadataVersion(level) for level in levels)
+        rows.append((name, *levels))
     show(form, ("feature", "level", "lowest", "highest"), rows)
 
 
@@ -69,7 +75,7 @@ def features(connection: Connection, form: str | None) -> None:
 def quorum(connection: Connection, form: str | None) -> None:
     """List the nodes of the metadata quorum: voters and observers with their lag (KIP-836, Kafka 3.3).
 
-    Times are milliseconds since 1970.
+    CAUGHT UP is the time at which a node last had all records; in JSON and CSV, milliseconds since 1970.
     """
     found = connection.admin.describe_quorum()
     ends = [voter.log_end_offset for voter in found.voters if voter.id == found.leader]
@@ -79,6 +85,6 @@ def quorum(connection: Connection, form: str | None) -> None:
             state = "leader" if kind == "voter" and node.id == found.leader else kind
             lag = max(ends[0] - node.log_end_offset, 0) if ends and node.log_end_offset >= 0 else None
             where = [f"{e.name}://{e.host}:{e.port}" for e in found.nodes.get(node.id, ())]
-            rows.append((node.id, state, node.log_end_offset, lag, node.last_caught_up_timestamp, node.directory_id,
-                         where))  # fmt: skip
+            caught_up = timestamp_or_none(node.last_caught_up_timestamp)
+            rows.append((node.id, state, node.log_end_offset, lag, caught_up, node.directory_id, where))
     show(form, ("node", "state", "end", "lag", "caught_up", "directory_id", "endpoints"), rows)

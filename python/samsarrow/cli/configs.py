@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from samsarrow.admin_types import ConfigEntry, ConfigResource, ConfigSource
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import resources as complete_resources
 from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.output import (
     dry_run_option,
     each_result,
+    no_rows,
     output_option,
     print_outcomes,
     report_errors,
@@ -25,7 +27,7 @@ from samsarrow.cli.resources import KINDS, resource_of, resources_of, text_of
 from samsarrow.exceptions import KafkaError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def configs() -> None:
     """Show, change and compare settings of topics, brokers, loggers, groups and client metrics.
 
@@ -60,7 +62,7 @@ def _described(
 def list_resources(connection: Connection, kinds: tuple[str, ...], form: str | None) -> None:
     """List resources with settings (Kafka 4.1; client-metrics since 3.7): topic, broker, group and so on."""
     found = connection.admin.list_config_resources([KINDS[kind] for kind in kinds])
-    show(form, ("resource",), [(text_of(resource),) for resource in found])
+    show(form, ("resource",), [(text_of(resource),) for resource in found], no_rows("resources", kinds))
 
 
 @configs.command()
@@ -93,7 +95,8 @@ def get(
                 row = (text_of(resource), name, entry.value, entry.source.name, entry.read_only, entry.sensitive)
                 rows.append((*row, *extra))
     heads = ("resource", "name", "value", "source", "read_only", "sensitive", *(("type", "documentation") * docs))
-    show(form, heads, rows)
+    empty = "no settings match" if patterns else "no settings differ from the defaults"
+    show(form, heads, rows, "" if errors else empty)
     report_errors(errors, len(resources), "resources")
 
 
@@ -153,11 +156,11 @@ def diff(connection: Connection, name: str, other: str | None, form: str | None)
             entries[setting] for setting in sorted(entries) if entries[setting].source is not ConfigSource.DEFAULT
         ]
         rows = [(entry.name, entry.value, _default(entry), entry.source.name) for entry in differ]
-        show(form, ("name", "value", "default", "source"), rows)
+        show(form, ("name", "value", "default", "source"), rows, "no settings differ from the defaults")
         return
     left, right = found[resources[0]], found[resources[1]]
     both = [(setting, _value(left, setting), _value(right, setting)) for setting in sorted({*left, *right})]
-    show(form, ("name", "left", "right"), [row for row in both if row[1] != row[2]])
+    show(form, ("name", "left", "right"), [row for row in both if row[1] != row[2]], "no settings differ")
 
 
 def _value(entries: Mapping[str, ConfigEntry], name: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from samsarrow.cli.commands import CONNECTION, section
 from samsarrow.cli.completion import profiles
 from samsarrow.cli.settings import REGISTRY, kind_of, layered, properties_file
 from samsarrow.cli.times import seconds_option
@@ -167,10 +168,11 @@ def connected_as(
         registry: whether the command uses a schema registry. If `clients` is empty, it uses only the registry and needs
             no cluster.
     """
-    servers_option = click.option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap brokers.")
+    option = section(CONNECTION)
+    servers_option = option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap brokers.")
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @click.option(
+        @option(
             "-F",
             "--command-config",
             "from_file",
@@ -178,23 +180,23 @@ def connected_as(
             callback=_file,
             help="A properties file of client options, as for Kafka's own tools.",
         )
-        @click.option(
+        @option(
             "-X",
-            "-c",
-            "--config",
+            "--option",
             "given",
+            old=("-c",),
             multiple=True,
             callback=_settings,
             metavar="NAME=VALUE",
             help="A client option; repeatable.",
         )
-        @click.option(
+        @option(
             "--profile",
             metavar="NAME",
             shell_complete=profiles,
             help="A profile of ~/.config/samsarrow/config.toml; also SAMSARROW_PROFILE.",
         )
-        @click.option("--timeout", callback=seconds_option, metavar="SECONDS", help="For each request; 5, 500ms, 1m.")
+        @option("--timeout", callback=seconds_option, metavar="SECONDS", help="For each request; 5, 500ms, 1m.")
         def with_connection(
             from_file: dict[str, str],
             given: dict[str, str],
@@ -240,10 +242,10 @@ def connected_as(
     return decorate
 
 
-_registry_url = click.option(
+_registry_url = section(CONNECTION)(
     "--registry", "registry_url", metavar="URL,...", help="A schema registry; also SAMSARROW_SCHEMA_REGISTRY_URL."
 )
-_registry_auth = click.option(
+_registry_auth = section(CONNECTION)(
     "--registry-auth",
     "registry_login",
     callback=_login,
@@ -263,8 +265,20 @@ def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: boo
         if of_registry or not clients or kind_of(name) != "unknown":
             if registry if of_registry else any(options_of(client, {name: ""}) for client in clients):
                 continue
-            hint = "" if clients else f": names of its options begin with {REGISTRY}"
-            raise click.UsageError(f"{name} is not an option of the {' and the '.join(users)} of this command{hint}")
+            raise click.UsageError(_unused_option(name, users, bool(clients)))
+
+
+def _unused_option(name: str, users: Sequence[str], cluster: bool) -> str:
+    """Returns the error for an option of a client that the command does not use."""
+    from samsarrow.config import options_of
+
+    if not cluster:
+        return f"{name} has no effect here: this command connects only to a registry, whose options are {REGISTRY}NAME"
+    owners = [client for client in ("consumer", "producer", "admin") if options_of(client, {name: ""})]
+    if name.replace("_", ".").startswith(REGISTRY):
+        owners = ["schema registry"]
+    used = " and ".join(f"{'an' if user == 'admin' else 'a'} {user} client" for user in users)
+    return f"{name} has no effect here: it is an option of a {' or '.join(owners)} client, and this command uses {used}"
 
 
 connected = connected_as(Connection)

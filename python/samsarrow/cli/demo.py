@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from samsarrow.cli.commands import Command
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -54,7 +56,7 @@ class Stage:
         return f"{self.records:,} records in {self.seconds:.2f} s: {rows:,.0f}/s, {megabytes:,.0f} MB/s"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; by default an embedded broker is started.")
 @click.option("--keep", is_flag=True, help="Leave the topic in your Kafka instead of deleting it at the end.")
 @click.option(

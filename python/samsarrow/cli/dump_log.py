@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from samsarrow.cli.commands import Command
+from samsarrow.cli.output import output_options
+from samsarrow.cli.progress import progress
+
 if TYPE_CHECKING:
     from samsarrow._core import LogDump
 
@@ -21,6 +25,7 @@ _NAME = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>log|checkpoint|index|timeindex|txnindex)(?P<state>\.(deleted|cleaned|swap))?"
 )
 LOGS = ("log", "checkpoint")
+INDEXES = ("index", "timeindex", "txnindex")
 
 
 @dataclass(frozen=True)
@@ -80,15 +85,16 @@ class Settings:
     sanity_only: bool
 
 
-@click.command("dump-log")
+@click.command("dump-log", cls=Command)
 @click.argument(
-    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILES..."
+    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE|FOLDER..."
 )
 @click.option("--deep", "--deep-iteration", "deep", is_flag=True, help="Record by record, not only batch by batch.")
 @click.option(
     "--print-data", "--print-data-log", "print_data", is_flag=True, help="Keys and values too; implies --deep."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@output_options(("text", "ndjson"), "text, or ndjson: a JSON object per line.", default="text", show_default=True)
+@click.option("--json", "as_json", is_flag=True, hidden=True, help="The same as -o ndjson.")
 @click.option("--index-check", is_flag=True, help="Check the .index and .timeindex beside each .log against it.")
 @click.option("--verify-index-only", "verify_only", is_flag=True, help="Check indexes without printing their entries.")
 @click.option(
@@ -103,9 +109,10 @@ class Settings:
 @click.pass_context
 def dump_log(
     context: click.Context,
-    files: tuple[Path, ...],
+    paths: tuple[Path, ...],
     deep: bool,
     print_data: bool,
+    form: str,
     as_json: bool,
     index_check: bool,
     verify_only: bool,
@@ -114,13 +121,16 @@ def dump_log(
 ) -> None:
     """Print the contents of log segments and their indexes, as Kafka's DumpLogSegments does.
 
-    FILES are a broker's .log, .index, .timeindex and .txnindex files, or KRaft's .checkpoint snapshots. An index is
-    checked against the .log beside it. Problems are written to stderr with their position in the file, and the exit
-    code is 1.
+    A FILE is a broker's .log, .index, .timeindex or .txnindex file, or a KRaft .checkpoint snapshot. A FOLDER is that
+    of a partition: all its .log and .checkpoint files are printed in the order of their offsets, or with
+    --verify-index-only and --index-sanity-check its indexes. An index is checked against the .log beside it. Problems
+    are written to stderr with their position in the file, and the exit code is 1.
     """
+    as_json = as_json or form == "ndjson"
     settings = Settings(deep or print_data, print_data, as_json, max_bytes, verify_only, sanity_only)
+    kinds = INDEXES if verify_only or sanity_only else LOGS
     problems = 0
-    for file in [SegmentFile.of(path) for path in files]:
+    for file in [file for path in paths for file in _files(path, kinds)]:
         if file.kind in LOGS:
             problems += _dump_log(file, settings)
             if index_check:
@@ -131,6 +141,25 @@ def dump_log(
             problems += _dump_index(file, settings)
     if problems:
         context.exit(1)
+
+
+def _files(path: Path, kinds: tuple[str, ...]) -> list[SegmentFile]:
+    """Returns the file, or the files of these kinds in a folder, by offset.
+
+    Raises:
+        click.UsageError: the file or the folder is not part of a log.
+    """
+    if not path.is_dir():
+        return [SegmentFile.of(path)]
+    named = sorted(file for file in path.iterdir() if _NAME.fullmatch(file.name) and file.is_file())
+    if found := [file for file in map(SegmentFile.of, named) if file.kind in kinds]:
+        return found
+    shown = click.format_filename(path)
+    text = f"{shown} has no files that end in {', '.join(f'.{kind}' for kind in kinds)}"
+    partitions = sorted(folder for folder in path.iterdir() if folder.is_dir() and any(folder.glob("*.log")))
+    if partitions:
+        text += f": pass the folder of a partition, such as {click.format_filename(partitions[0])}"
+    raise click.UsageError(text)
 
 
 def _dump_log(file: SegmentFile, settings: Settings) -> int:
@@ -230,9 +259,13 @@ def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
 @contextlib.contextmanager
 def _progress(file: SegmentFile, dump: LogDump) -> Iterator[Callable[[], None]]:
     """Shows a progress bar on stderr if stderr is a terminal and stdout is not."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda: None
-        return
-    _, size = dump.progress()
-    with click.progressbar(length=size, label=click.format_filename(file.path, shorten=True), file=sys.stderr) as bar:
-        yield lambda: bar.update(dump.progress()[0] - bar.pos)
+    done, size = dump.progress()
+    label = click.format_filename(file.path, shorten=True)
+    with progress(label, size, "B", enabled=not sys.stdout.isatty()) as advance:
+
+        def update() -> None:
+            nonlocal done
+            before, done = done, dump.progress()[0]
+            advance(done - before)
+
+        yield update

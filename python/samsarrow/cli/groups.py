@@ -12,19 +12,26 @@ from typing import Any
 import click
 
 from samsarrow.admin_types import OffsetSpec, RemovedMember
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.errors import NotFound
 from samsarrow.cli.offsets_lookup import look_up
 from samsarrow.cli.output import (
+    check_names,
     confirm,
     dry_run_option,
     each_result,
+    if_exists_option,
     listed,
+    matches,
+    no_rows,
     output_option,
     print_outcomes,
     report_errors,
     run_batch,
     show,
+    states_option,
     yes_option,
 )
 from samsarrow.cli.share_groups import TYPE as SHARE
@@ -34,7 +41,7 @@ from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicO
 from samsarrow.types import GroupDescription, GroupListing, MemberDescription, TopicPartition
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def groups() -> None:
     """Show groups with their members, offsets and lag; remove members, delete groups.
 
@@ -43,7 +50,11 @@ def groups() -> None:
 
 
 names_argument = click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
-states_option = click.option("--state", "states", multiple=True, help="Only those in this state; repeatable.")
+# States of Kafka's GroupState, except Unknown.
+STATES = (
+    "Assigning", "CompletingRebalance", "Dead", "Empty", "NotReady", "PreparingRebalance", "Reconciling", "Stable",
+)  # fmt: skip
+group_states = states_option(STATES, "Only groups in this state; repeatable")
 
 
 def chosen(
@@ -55,22 +66,19 @@ def chosen(
     Patterns match share groups only if `share` is set.
 
     Raises:
-        click.UsageError: a pattern matches no group.
+        NotFound: a pattern matches no group.
     """
     if names and not states and all(not set("*?[") & set(name) for name in names):
         return list(dict.fromkeys(names))
-    requested = {state.lower() for state in states}
     listed: Mapping[str, GroupListing] = connection.admin.list_groups()
     if not share:
         listed = without_share_groups(listed)
-    candidates = [
-        name for name, group in sorted(listed.items()) if not requested or (group.state or "").lower() in requested
-    ]
+    candidates = [name for name, group in sorted(listed.items()) if not states or group.state in states]
     found: dict[str, None] = {}
     for name in names or ("*",):
         matching = [group for group in candidates if fnmatchcase(group, name)]
         if not matching and name != "*" and not states:
-            raise click.UsageError(f"there is no group {name} at {connection.servers}, or you may not see it")
+            raise NotFound(f"group {name}", connection.servers)
         found.update(dict.fromkeys(matching))
     return list(found)
 
@@ -78,18 +86,18 @@ def chosen(
 @groups.command("list")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @connected
-@states_option
+@group_states
 @output_option
 def list_groups(connection: Connection, patterns: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
     """List groups with their state, type and protocol."""
-    requested = {state.lower() for state in states}
+    listed = connection.admin.list_groups()
+    check_names("group", patterns, listed, connection.servers)
     rows = [
         (group.group, group.state, group.type, group.protocol_type)
-        for name, group in sorted(connection.admin.list_groups().items())
-        if (not requested or (group.state or "").lower() in requested)
-        and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+        for name, group in sorted(listed.items())
+        if (not states or group.state in states) and matches(name, patterns)
     ]
-    show(form, ("group", "state", "type", "protocol_type"), rows)
+    show(form, ("group", "state", "type", "protocol_type"), rows, no_rows("groups", patterns, states))
 
 
 @dataclass(frozen=True)
@@ -155,7 +163,7 @@ def lags(
 @groups.command()
 @names_argument
 @connected
-@states_option
+@group_states
 @output_option
 def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
     """Describe groups: offset, end, lag and member of each partition, and also members without partitions."""
@@ -181,24 +189,12 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
         lines += [_line(group, None, member) for member in group.members if not member.assignment]
         if not partitions and not group.members and name not in failed:
             lines.append(_line(group, None, None))
-    show(
-        form,
-        (
-            "group",
-            "state",
-            "topic",
-            "partition",
-            "offset",
-            "end",
-            "lag",
-            "client_id",
-            "host",
-            "member_id",
-            "instance_id",
-        ),
-        lines,
-    )
-    report_group_errors(connection, {**errors, **failed}, len(selected))
+    heads = (
+        "group", "state", "topic", "partition", "offset", "end", "lag", "client_id", "host", "member_id", "instance_id",
+    )  # fmt: skip
+    failures = {**errors, **failed}
+    show(form, heads, lines, "" if failures else no_rows("groups", names, states))
+    report_group_errors(connection, failures, len(selected))
 
 
 def _line(group: GroupDescription, row: Row | None, member: MemberDescription | None) -> tuple[Any, ...]:
@@ -217,7 +213,7 @@ def report_group_errors(connection: Connection, errors: dict[str, KafkaError], t
 @groups.command()
 @names_argument
 @connected
-@states_option
+@group_states
 @click.option("--partitions", "each", is_flag=True, help="Each partition, instead of sums.")
 @output_option
 def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], each: bool, form: str | None) -> None:
@@ -226,9 +222,11 @@ def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...],
     rows, errors = lags(connection, selected)
     if each:
         lines = [(row.group, *row.partition, row.offset, row.end, row.lag) for row in rows]
-        show(form, ("group", "topic", "partition", "offset", "end", "lag"), lines)
+        empty = "no committed offsets" if selected else no_rows("groups", names, states)
+        show(form, ("group", "topic", "partition", "offset", "end", "lag"), lines, "" if errors else empty)
     else:
-        show(form, ("group", "topics", "partitions", "lag"), _sums(selected, rows, errors))
+        empty = "" if errors else no_rows("groups", names, states)
+        show(form, ("group", "topics", "partitions", "lag"), _sums(selected, rows, errors), empty)
     report_group_errors(connection, errors, len(selected))
 
 
@@ -296,7 +294,7 @@ def watch(
         ]
         if as_table:
             plain.print_time(now)
-        show(form, heads[as_table:], [line[as_table:] for line in lines])
+        show(form, heads[as_table:], [line[as_table:] for line in lines], no_rows("groups", names))
         sys.stdout.flush()
         plain.print_errors(sample)
 
@@ -304,10 +302,17 @@ def watch(
 @groups.command()
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
+@if_exists_option("Groups")
 @yes_option
 @dry_run_option
-def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
+def delete(connection: Connection, names: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool) -> None:
     """Delete groups with their offsets; they must have no members."""
+    if if_exists:
+        existing = connection.admin.list_groups()
+        names = tuple(name for name in names if any(fnmatchcase(group, name) for group in existing))
+        if not names:
+            click.echo("nothing to delete", err=True)
+            return
     found = chosen(connection, names, share=True)
     if dry_run:
         existing = connection.admin.list_groups()
@@ -322,6 +327,10 @@ def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: b
     confirm(f"Deleting {listed(found)}", yes)
 
     outcomes = run_batch(found, lambda: connection.admin.delete_groups(found))
+    if if_exists:
+        # Another client may have deleted a group since it was listed.
+        gone = [name for name, error in outcomes.items() if isinstance(error, GroupIdNotFoundError)]
+        outcomes |= dict.fromkeys(gone)
     print_outcomes(outcomes.items(), "deleted")
 
 

@@ -117,4 +117,4 @@ def _type_schema(field: pa.Field) -> dict[str, Any]:
     ):
         if matches(kind):
             return scalar
-    raise click.UsageError(f"field {field.name} is {kind}, for which there is no JSON Schema: --as arrow shows it")
+    raise click.UsageError(f"field {field.name} is {kind}, for which there is no JSON Schema: -o arrow shows it")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from samsarrow.cli.commands import Command
 
-@click.command()
+
+@click.command(cls=Command)
 def options() -> None:
     """Print every client option, its type, default and meaning, as Markdown."""
     from samsarrow.config import options_markdown

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 from uuid import UUID
 
 import click
 
-from samsarrow.cli.partial_failure import PartialFailure
+from samsarrow.cli.commands import Option
+from samsarrow.cli.errors import NotFound, PartialFailure
 from samsarrow.cli.tables import table
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.results import PartialFailureError
@@ -23,22 +25,75 @@ V = TypeVar("V")
 
 FORMS = ("table", "json", "ndjson", "csv")
 
-output_option = click.option(
-    "-o", "--output", "form", type=click.Choice(FORMS), help="By default table on a terminal and ndjson in a pipe."
+
+class FormatChoice(click.Choice[str]):
+    """Names of output formats. The error about another text that looks like a file has a hint."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name, or raises an error with the possible names."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "." in str(value) or "/" in str(value):
+                names = {name for other in ctx.command.params for name in other.opts} if ctx is not None else set()
+                file = f"-O {value}" if "--output-file" in names else f"> {value}"
+                hint = f"{error.message} -o is the format of the output; {file} writes it to a file."
+                raise click.BadParameter(hint, ctx, param) from None
+            raise
+
+
+def output_options(
+    forms: Sequence[str], text: str, *, old: Sequence[str] = (), **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns the option `-o`, `--output`.
+
+    Args:
+        forms: names of the formats.
+        text: help text.
+        old: other names of the option, which are accepted too.
+        **settings: arguments of `Option`.
+    """
+    kind = FormatChoice(forms)
+    return click.option(
+        "-o", "--output", "form", cls=Option, old=old, type=kind, metavar="FORMAT", help=text, **settings
+    )
+
+
+output_option = output_options(
+    FORMS, "table, json (an array), ndjson (a line each) or csv. By default table on a terminal, ndjson in a pipe."
 )
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def if_exists_option(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns the option `--if-exists`.
+
+    Args:
+        kind: kind of the items in the plural, such as `Topics`.
+    """
+    return click.option("--if-exists", is_flag=True, help=f"{kind} that do not exist are not an error.")
+
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
-def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "") -> None:
     """Prints rows in a format.
+
+    Without rows, only `json` and `csv` print something, `[]` and the names.
 
     Args:
         form: one of `FORMS`. None is `table` if stdout is a terminal, otherwise `ndjson`.
         names: names of the columns, which tables show in capitals.
         rows: one tuple per row with the values of the columns: text, numbers, None, lists and mappings.
+        empty: line for standard error if there are no rows, such as `no topics`.
     """
     form = form or ("table" if sys.stdout.isatty() else "ndjson")
+    rows = list(rows)
+    if not rows and empty:
+        click.echo(empty, err=True)
     if form == "ndjson":
         for row in rows:
             click.echo(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=_plain))
@@ -49,7 +104,7 @@ def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]]) 
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([_cell(value) for value in row] for row in rows)
-    else:
+    elif rows:
         heads = [name.upper().replace("_", " ") for name in names]
         for line in table(heads, ([_cell(value) for value in row] for row in rows)):
             click.echo(line)
@@ -72,6 +127,52 @@ def _cell(value: Any) -> Any:
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return _plain(value) if isinstance(value, Enum | UUID) else value
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Returns true if a name matches one of the patterns, or if there are no patterns."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def check_names(kind: str, patterns: Sequence[str], existing: Collection[str], where: str) -> None:
+    """Checks that names exist which are no patterns. A pattern may match nothing.
+
+    Raises:
+        NotFound: a name does not exist.
+    """
+    for name in patterns:
+        if not set("*?[") & set(name) and name not in existing:
+            raise NotFound(f"{kind} {name}", where)
+
+
+def no_rows(kind: str, *selection: Sequence[str]) -> str:
+    """Returns the line that `show` prints for a list without rows.
+
+    Args:
+        kind: kind of the items in the plural, such as `topics`.
+        *selection: patterns, states and so on that select some of the items.
+    """
+    return f"no {kind}" + (" match" if any(selection) else "")
+
+
+def states_option(states: Sequence[str], text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns the repeatable option `--state`, which also takes several states with commas, in any case.
+
+    Args:
+        states: Kafka's names of the states.
+        text: help text, to which the names are added.
+    """
+    by_name = {state.lower(): state for state in states}
+
+    def parse(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        names = [name.strip() for value in values for name in value.split(",")]
+        if unknown := [name for name in names if name.lower() not in by_name]:
+            raise click.BadParameter(f"{unknown[0]!r} is not a state: use {', '.join(states)}")
+        return tuple(dict.fromkeys(by_name[name.lower()] for name in names))
+
+    return click.option(
+        "--state", "states", multiple=True, callback=parse, metavar="STATE,...", help=f"{text}: {', '.join(states)}."
+    )
 
 
 def each_result(found: Mapping[K, V | KafkaError]) -> Iterator[tuple[K, V | KafkaError]]:

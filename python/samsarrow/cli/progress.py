@@ -9,22 +9,32 @@ from typing import Any, TextIO
 
 import click
 
+from samsarrow.cli.numbers import rate_text
+
 
 @contextlib.contextmanager
-def progress(label: str, length: int, *, enabled: bool = True, force: bool = False) -> Iterator[Callable[[int], None]]:
-    """Shows a progress bar on stderr if that is a terminal; yields a function that advances it.
+def progress(
+    label: str, length: int, unit: str, *, enabled: bool = True, force: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """Shows a progress bar with a rate on stderr if that is a terminal; yields a function that advances it.
 
     Args:
         label: text before the bar.
         length: sum of all advances when the bar is complete.
+        unit: unit of the length for the rate: `B` for bytes, or a plural such as `records`.
         enabled: False to show no bar, because other lines are printed to the same terminal.
         force: True to show the bar even if stderr is not a terminal, for example in a notebook.
     """
     if not enabled or not (force or sys.stderr.isatty()):
         yield lambda _: None
         return
+
+    def rate(_item: int | None) -> str | None:
+        # `time_per_iteration` is an average over the last updates, and 0 before the first.
+        return rate_text(1 / bar.time_per_iteration, unit) if bar.time_per_iteration else None
+
     file: Any = sys.stderr if sys.stderr.isatty() else _Shown(sys.stderr)
-    with click.progressbar(length=length, label=label, file=file) as bar:
+    with click.progressbar(length=length, label=label, file=file, item_show_func=rate) as bar:
         yield bar.update
 
 

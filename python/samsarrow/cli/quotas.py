@@ -9,11 +9,14 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.numbers import Size
 from samsarrow.cli.output import (
     confirm,
     dry_run_option,
     listed,
+    no_rows,
     output_option,
     print_outcomes,
     run_batch,
@@ -27,7 +30,7 @@ TYPES = ("user", "client-id", "ip")
 Parts = dict[str, tuple[str | None, ...]]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def quotas() -> None:
     """Show, set and delete quotas (KIP-546, Kafka 2.6).
 
@@ -103,15 +106,21 @@ def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | 
     for names in product(*parts.values()):
         found |= connection.admin.describe_quotas(dict(zip(parts, names, strict=True)) or None, strict=strict)
     rows = [
-        (*(_cell(entity, kind) for kind in TYPES), name, _short(value))
+        (
+            *(_cell(entity, kind) for kind in TYPES),
+            name,
+            _short(name, value),
+        )
         for entity, values in sorted(found.items(), key=lambda item: text_of(item[0]))
         for name, value in sorted(values.items())
     ]
-    show(form, ("user", "client_id", "ip", "quota", "value"), rows)
+    show(form, ("user", "client_id", "ip", "quota", "value"), rows, no_rows("quotas", list(parts)))
 
 
-def _short(value: float) -> float:
-    return int(value) if value.is_integer() else value
+def _short(name: str, value: float) -> float:
+    if not value.is_integer():
+        return value
+    return Size(value) if name.endswith("_byte_rate") else int(value)
 
 
 def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:

@@ -10,9 +10,11 @@ from typing import Any, TextIO
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
+from samsarrow.cli.numbers import Size, size_or_none
 from samsarrow.cli.output import (
     confirm,
     dry_run_option,
@@ -34,7 +36,7 @@ from samsarrow.types import TopicPartition
 Plan = dict[TopicPartition, tuple[int, ...]]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def replicas() -> None:
     """Elect leaders, move replicas to other brokers, show moves in progress and disks.
 
@@ -55,7 +57,8 @@ def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]
     Without names, returns the partitions of all topics except internal topics.
 
     Raises:
-        click.UsageError: a topic or partition does not exist, or partitions are selected without a topic.
+        click.UsageError: partitions are selected without a topic.
+        click.ClickException: a topic or partition does not exist.
     """
     if numbers and not names:
         raise click.UsageError("--partition needs a topic")
@@ -99,7 +102,7 @@ def elect(
     selected = [tp for tp in tps if tp in now and (now[tp][0] is None if unclean else now[tp][1][:1] != (now[tp][0],))]
     heads = ("topic", "partition", "leader", "replicas")
     if dry_run:
-        show(form, heads, [(*tp, *now[tp]) for tp in selected])
+        show(form, heads, [(*tp, *now[tp]) for tp in selected], "no election is needed")
         click.echo("dry run: nothing is elected", err=True)
         return
     if not selected:
@@ -122,7 +125,8 @@ def list_moves(connection: Connection, names: tuple[str, ...], numbers: frozense
     tps = _tps(connection, names, numbers) if names or numbers else None
     found = connection.admin.list_reassignments(tps)
     rows = [(*tp, move.replicas, move.adding, move.removing) for tp, move in sorted(found.items())]
-    show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
+    heads = ("topic", "partition", "replicas", "adding", "removing")
+    show(form, heads, rows, "no replicas are being moved")
 
 
 def _targets(
@@ -248,11 +252,11 @@ def _show_plan(connection: Connection, plan: Plan, form: str | None) -> None:
             now |= {TopicPartition(found.name, p.partition): p.replicas for p in found.partitions}
     for tp, brokers in plan.items():
         if unknown := [broker for broker in brokers if broker not in known]:
-            raise click.UsageError(f"{named(tp)}: there is no broker {unknown[0]} at {connection.servers}")
+            raise click.ClickException(f"{named(tp)}: there is no broker {unknown[0]} at {connection.servers}")
         if tp in now:
             rows.append((*tp, now[tp], brokers))
         elif f"topic {tp.topic}" not in errors:
-            raise click.UsageError(f"topic {tp.topic} has no partition {tp.partition}")
+            raise click.ClickException(f"topic {tp.topic} has no partition {tp.partition}")
     show(form, ("topic", "partition", "replicas", "target"), rows)
     click.echo("dry run: nothing moves", err=True)
     report_errors(errors, len({tp.topic for tp in plan}), "topics")
@@ -263,13 +267,13 @@ def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, fo
     if dry_run:
         rows = [(*tp, move.replicas, move.adding, move.removing) for tp, move in sorted(moving.items())]
         show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
-        click.echo("dry run: nothing is given up", err=True)
+        click.echo("dry run: nothing is cancelled", err=True)
         return
     if not moving:
-        click.echo("nothing is under way", err=True)
+        click.echo("no replicas are being moved", err=True)
         return
     outcomes = run_batch(moving, lambda: connection.admin.alter_reassignments(dict.fromkeys(moving)))
-    print_outcomes(((named(tp), error) for tp, error in outcomes.items()), "given up")
+    print_outcomes(((named(tp), error) for tp, error in outcomes.items()), "cancelled")
 
 
 @replicas.command("log-dirs")
@@ -281,9 +285,10 @@ def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, fo
 def log_dirs(
     connection: Connection, names: tuple[str, ...], brokers: tuple[int, ...], each: bool, form: str | None
 ) -> None:
-    """Show the disks of brokers with their used and free bytes (KIP-113).
+    """Show the disks of brokers with their used and free space (KIP-113).
 
-    With TOPICs or --replicas, shows each replica with its size and lag, and whether it is an incomplete copy.
+    With TOPICs or --replicas, shows each replica with its size and lag, and whether it is an incomplete copy. Sizes in
+    JSON and CSV are bytes.
     """
     topics = chosen(connection, names) if names else None
     found = connection.admin.log_dirs(list(dict.fromkeys(brokers)) or None)
@@ -301,17 +306,19 @@ def log_dirs(
                 errors[f"broker {broker}, {disk.path}"] = disk.error
             elif each or topics is not None:
                 rows += [
-                    (broker, disk.path, *replica.partition, replica.size, replica.offset_lag, replica.future)
+                    (broker, disk.path, *replica.partition, Size(replica.size), replica.offset_lag, replica.future)
                     for replica in sorted(disk.replicas, key=lambda replica: replica.partition)
                     if topics is None or replica.partition.topic in topics
                 ]
             else:
-                size = sum(replica.size for replica in disk.replicas)
+                size = Size(sum(replica.size for replica in disk.replicas))
                 rows.append((
-                    broker, disk.path, len(disk.replicas), size, disk.total_bytes, disk.usable_bytes, disk.cordoned
+                    broker, disk.path, len(disk.replicas), size, size_or_none(disk.total_bytes),
+                    size_or_none(disk.usable_bytes), disk.cordoned
                 ))  # fmt: skip
     if each or topics is not None:
-        show(form, ("broker", "path", "topic", "partition", "size", "offset_lag", "future"), rows)
+        heads: tuple[str, ...] = ("broker", "path", "topic", "partition", "size", "offset_lag", "future")
     else:
-        show(form, ("broker", "path", "replicas", "size", "total", "usable", "cordoned"), rows)
+        heads = ("broker", "path", "replicas", "size", "total", "usable", "cordoned")
+    show(form, heads, rows, "" if errors else "no replicas")
     report_errors(errors, total, "disks")

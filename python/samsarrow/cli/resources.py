@@ -9,6 +9,7 @@ import click
 
 from samsarrow.admin_types import ConfigResource, ConfigResourceType
 from samsarrow.cli.connection import Connection
+from samsarrow.cli.errors import NotFound
 
 KINDS = {
     "topic": ConfigResourceType.TOPIC,
@@ -33,11 +34,12 @@ def resource_of(text: str) -> ConfigResource:
     Raises:
         click.UsageError: the text is not a resource.
     """
-    kind, _, name = text.partition(":")
+    kind, colon, name = text.partition(":")
     if kind not in KINDS or (not name and kind != "broker"):
+        hint = f"name the type of the resource, for example topic:{text}" if not colon else "name a resource"
         raise click.UsageError(
-            f"{text!r} has no settings: give topic:NAME, broker:ID, broker for what all brokers share, logger:ID, "
-            "group:NAME or client-metrics:NAME"
+            f"{text!r} is not a resource: {hint}. Resources are topic:NAME, broker:ID, broker for the settings of all "
+            "brokers, logger:ID, group:NAME and client-metrics:NAME"
         )
     if KINDS[kind] in _OF_BROKERS and name and not _pattern(name) and not name.isdecimal():
         raise click.UsageError(f"{text!r} names no broker: give its id, for example {kind}:0")
@@ -48,7 +50,8 @@ def resources_of(connection: Connection, texts: Sequence[str]) -> list[ConfigRes
     """Parses resources on the command line. Patterns match all existing resources except internal topics.
 
     Raises:
-        click.UsageError: a text is not a resource, or no resource matches a pattern.
+        click.UsageError: a text is not a resource.
+        NotFound: no resource matches a pattern.
     """
     found: dict[ConfigResource, None] = {}
     existing: dict[ConfigResourceType, list[str]] = {}
@@ -60,7 +63,7 @@ def resources_of(connection: Connection, texts: Sequence[str]) -> list[ConfigRes
             existing[resource.type] = _all(connection, resource.type)
         matching = [name for name in existing[resource.type] if fnmatchcase(name, resource.name)]
         if not matching:
-            raise click.UsageError(f"there is no {text} at {connection.servers}, or you may not see it")
+            raise NotFound(text, connection.servers)
         found.update((ConfigResource(resource.type, name), None) for name in matching)
     return list(found)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import subjects as complete_subjects
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, asks_registry, reads_values
 from samsarrow.cli.consume.typed import SCHEMAS
-from samsarrow.cli.output import output_option, report_errors, show
+from samsarrow.cli.output import check_names, matches, no_rows, output_option, output_options, report_errors, show
 from samsarrow.exceptions import KafkaError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SUFFIXES = {".avsc": "avro", ".proto": "protobuf"}
 CONCURRENCY = 8
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def schema() -> None:
     """Show, check and register schemas of a registry.
 
@@ -40,7 +40,7 @@ def _version(_context: click.Context, _parameter: click.Parameter, text: str | N
     if text is None or text == "latest":
         return "latest"
     if not text.isdecimal() or not 0 < int(text) < 2**31:
-        raise click.BadParameter(f"{text!r} is no version: they count from 1, and there is latest")
+        raise click.BadParameter(f"{text!r} is not a version: pass a number from 1 on, or latest")
     return int(text)
 
 
@@ -48,7 +48,7 @@ def _guid(_context: click.Context, _parameter: click.Parameter, text: str | None
     try:
         return None if text is None else UUID(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no GUID, such as 89791762-2336-4186-9674-299b90a802e2") from None
+        raise click.BadParameter(f"{text!r} is not a GUID, such as 89791762-2336-4186-9674-299b90a802e2") from None
 
 
 def _references(
@@ -96,10 +96,8 @@ def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str |
 
     registry = connection.registry
     subjects = sorted(registry.subjects())
-    selected = [name for name in subjects if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in subjects):
-            raise click.UsageError(f"there is no subject {pattern} in the registry, or you may not see it")
+    selected = [name for name in subjects if matches(name, patterns)]
+    check_names("subject", patterns, subjects, "the registry")
 
     def look_up(subject: str) -> tuple[object, ...] | KafkaError:
         try:
@@ -111,9 +109,9 @@ def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str |
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         found = list(pool.map(look_up, selected))
     rows = [row for row in found if not isinstance(row, KafkaError)]
-    show(form, ("subject", "versions", "type", "id"), rows)
     pairs = zip(selected, found, strict=True)
     errors = {f"subject {name}": error for name, error in pairs if isinstance(error, KafkaError)}
+    show(form, ("subject", "versions", "type", "id"), rows, "" if errors else no_rows("subjects", patterns))
     report_errors(errors, len(selected), "subjects")
 
 
@@ -123,13 +121,10 @@ def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str |
 @click.option("--version", callback=_version, metavar="N", help="The version of the subject; by default latest.")
 @click.option("--id", "number", type=click.IntRange(min=0), metavar="N", help="An id, instead of a subject.")
 @click.option("--guid", callback=_guid, metavar="GUID", help="A GUID, instead of a subject.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["text", "json", "ndjson"]),
+@output_options(
+    ("text", "json", "ndjson"),
+    "text, json or ndjson. By default the schema's text, with its metadata on standard error.",
     default="text",
-    help="By default the schema's text, with its metadata on standard error.",
 )
 def show_schema(
     connection: Connection, subject: str | None, version: int | str, number: int | None, guid: UUID | None, form: str
@@ -139,9 +134,9 @@ def show_schema(
     On a terminal JSON is indented; elsewhere the registry's text is unchanged.
     """
     if sum(choice is not None for choice in (subject, number, guid)) != 1:
-        raise click.UsageError("one of SUBJECT, --id and --guid says which schema")
+        raise click.UsageError("pass one of SUBJECT, --id and --guid")
     if subject is None and version != "latest":
-        raise click.UsageError("--version is of a subject")
+        raise click.UsageError("--version is for a SUBJECT")
     found = connection.registry.schema(id=number, guid=guid, subject=subject, version=version)  # type: ignore[arg-type]
     references = [f"{ref.name}={ref.subject}:{ref.version}" for ref in found.references]
     if form == "text":
@@ -231,18 +226,17 @@ def register(
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10_000, metavar="N", help="Values to read; by default 10000."
 )
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(["arrow", "avro", "json-schema"]),
+@output_options(
+    ("arrow", "avro", "json-schema"),
+    "arrow, avro or json-schema. By default arrow, a line for each column; the others are for a registry.",
+    old=("--as",),
     default="arrow",
-    help="By default arrow, a line for each column; the others are for a registry.",
 )
 def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) -> None:
     """Infer columns that fit the first values of a topic. Nothing is registered.
 
     \b
-      samsarrow schema infer orders --as json-schema > orders.json
+      samsarrow schema infer orders -o json-schema > orders.json
       samsarrow schema register orders-value orders.json --type json
     """  # noqa: D301 - click needs the character
     # Imported here because the import is slow, and help and completion do not need the module.
@@ -265,7 +259,8 @@ def _text(path: Path, kind: str | None) -> tuple[str, SchemaType]:
     kind = kind or SUFFIXES.get(path.suffix.lower())
     if kind is None:
         raise click.UsageError(
-            f"what is in {click.format_filename(path)}? Give --type, or a suffix of {', '.join(SUFFIXES)}"
+            f"the type of {click.format_filename(path)} is unknown: pass --type, or a file with a suffix of "
+            f"{', '.join(SUFFIXES)}"
         )
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 import click
 
+# Times in help texts. The parsers below accept the same forms everywhere, with `@` or without.
+TIME_HELP = "a time: 2026-11-01T10:00, -1h (an hour ago), now, or milliseconds since 1970"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -36,13 +38,15 @@ def span_of(text: str) -> float:
 def instant_of(text: str) -> int:
     """Returns the milliseconds since 1970 of a time.
 
-    The text may be `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now`, or a number of milliseconds since 1970.
+    The text may be `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now`, or a number of milliseconds since 1970. A leading
+    `@`, which distinguishes times from offsets in `--from`, is accepted everywhere.
 
     Times without a time zone are local, as in Python.
 
     Raises:
         ValueError: the text is not a time.
     """
+    text = text.removeprefix("@")
     if text == "now":
         return round(time.time() * 1000)
     if text.startswith("-"):

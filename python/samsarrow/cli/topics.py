@@ -9,17 +9,23 @@ from fnmatch import fnmatchcase
 import click
 
 from samsarrow.admin_types import ConfigResource, ConfigSource, NewPartitions, OffsetSpec, PartitionDescription
+from samsarrow.cli.commands import CommandGroup, Option
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
+from samsarrow.cli.errors import NotFound
 from samsarrow.cli.offsets_lookup import at, beginnings, ends, look_up
 from samsarrow.cli.output import (
+    check_names,
     confirm,
     dry_run_option,
     each_result,
+    if_exists_option,
     listed,
+    matches,
     named,
+    no_rows,
     output_option,
     print_outcomes,
     report_errors,
@@ -27,12 +33,17 @@ from samsarrow.cli.output import (
     show,
     yes_option,
 )
-from samsarrow.cli.times import instant_of
-from samsarrow.exceptions import KafkaError, TopicAlreadyExistsError, UnsupportedVersionError
+from samsarrow.cli.times import TIME_HELP, instant_option
+from samsarrow.exceptions import (
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
 from samsarrow.types import NewTopic, TopicListing, TopicPartition
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """Show, create, change, trim and delete topics.
 
@@ -43,19 +54,24 @@ def topics() -> None:
 names_argument = click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 
 
-def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicListing]:
+def chosen(connection: Connection, names: tuple[str, ...], if_exists: bool = False) -> dict[str, TopicListing]:
     """Returns the topics with these names or that match these patterns. Patterns do not match internal topics.
 
+    Args:
+        connection: connection to the cluster.
+        names: names and patterns.
+        if_exists: whether names and patterns without a topic are ignored.
+
     Raises:
-        click.UsageError: a topic does not exist, or a pattern matches none.
+        NotFound: a topic does not exist, or a pattern matches none.
     """
     plain = all(not set("*?[") & set(name) for name in names)
     listed = connection.admin.list_topics(dict.fromkeys(names) if plain else None)
     found: dict[str, TopicListing] = {}
     for name in names:
         matching = [t for t in listed if t == name or (fnmatchcase(t, name) and not listed[t].internal)]
-        if not matching:
-            raise click.UsageError(f"there is no topic {name} at {connection.servers}, or you may not see it")
+        if not matching and not if_exists:
+            raise NotFound(f"topic {name}", connection.servers)
         found.update((t, listed[t]) for t in sorted(matching))
     return found
 
@@ -67,13 +83,14 @@ def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicLis
 @output_option
 def list_topics(connection: Connection, patterns: tuple[str, ...], internal: bool, form: str | None) -> None:
     """List all topics, or those that match patterns, with their numbers of partitions."""
-    listed = connection.admin.list_topics().values()
+    listed = sorted(connection.admin.list_topics().values())
     rows = [
         (t.name, t.partitions, t.internal, t.topic_id)
-        for t in sorted(listed)
-        if (internal or not t.internal) and (not patterns or any(fnmatchcase(t.name, p) for p in patterns))
+        for t in listed
+        if (internal or not t.internal) and matches(t.name, patterns)
     ]
-    show(form, ("topic", "partitions", "internal", "id"), rows)
+    check_names("topic", patterns, {t.name for t in listed}, connection.servers)
+    show(form, ("topic", "partitions", "internal", "id"), rows, no_rows("topics", patterns))
 
 
 @topics.command()
@@ -85,10 +102,10 @@ def list_topics(connection: Connection, patterns: tuple[str, ...], internal: boo
 def describe(
     connection: Connection, names: tuple[str, ...], settings_only: bool, under_replicated: bool, form: str | None
 ) -> None:
-    """Describe partitions: leader, replicas, in-sync replicas, first and end offset, number of offsets between them.
+    """Describe partitions: leader, replicas, in-sync replicas, first and end offset, and number of records.
 
-    Not every offset between them has a record, because compaction removes records, and transactions write markers. A
-    partition without a leader has no offsets.
+    MAX RECORDS is the number of offsets between BEGINNING and END. There may be fewer records, because compaction
+    removes records and transactions write markers. A partition without a leader has no offsets.
     """
     if settings_only and under_replicated:
         raise click.UsageError("--settings and --under-replicated contradict each other: settings are of whole topics")
@@ -123,7 +140,8 @@ def describe(
         )
         for tp, p in partitions.items()
     ]  # fmt: skip
-    show(form, ("topic", "partition", "leader", "replicas", "isr", "beginning", "end", "offsets"), rows)
+    empty = "" if errors else "no partitions" if not under_replicated else "no under-replicated partitions"
+    show(form, ("topic", "partition", "leader", "replicas", "isr", "beginning", "end", "max_records"), rows, empty)
     report_errors(errors, len(partitions) + sum(name.startswith("topic ") for name in errors), "partitions")
 
 
@@ -137,33 +155,27 @@ def _describe_settings(connection: Connection, names: list[str], form: str | Non
             continue
         differ = [entries[name] for name in sorted(entries) if entries[name].source is not ConfigSource.DEFAULT]
         rows += [(resource.name, entry.name, entry.value, entry.source.name) for entry in differ]
-    show(form, ("topic", "name", "value", "source"), rows)
+    show(form, ("topic", "name", "value", "source"), rows, "" if errors else "no settings differ from the defaults")
     report_errors(errors, len(names), "topics")
 
 
 @topics.command()
 @names_argument
 @connected
-@click.option("--at", "when", metavar="TIME", help="The first offset at or after a time: 2026-11-01T10:00, -1h.")
+@click.option(
+    "--at", "when", callback=instant_option, metavar="TIME", help=f"The first offset at or after {TIME_HELP}."
+)
 @output_option
-def offsets(connection: Connection, names: tuple[str, ...], when: str | None, form: str | None) -> None:
+def offsets(connection: Connection, names: tuple[str, ...], when: int | None, form: str | None) -> None:
     """List the end offsets of partitions, or with --at their offsets at a time.
 
     If a partition has no record at or after the time, its end offset is listed.
     """
-    time = _instant(when, "--at")
     tps = _partitions(chosen(connection, names))
     found = ends(connection, tps)
-    if time is not None:
-        found |= at(connection, tps, time)
+    if when is not None:
+        found |= at(connection, tps, when)
     show(form, ("topic", "partition", "offset"), [(*tp, found[tp]) for tp in tps])
-
-
-def _instant(text: str | None, option: str) -> int | None:
-    try:
-        return None if text is None else instant_of(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=option) from None
 
 
 def _partitions(found: dict[str, TopicListing]) -> list[TopicPartition]:
@@ -171,7 +183,7 @@ def _partitions(found: dict[str, TopicListing]) -> list[TopicPartition]:
 
 
 def settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Parses `--set NAME=VALUE`."""
+    """Parses `--config NAME=VALUE`."""
     found = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -205,10 +217,30 @@ def assignment_option(
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="By default the brokers' num.partitions."
+    "--partitions",
+    cls=Option,
+    old=("-p",),
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="The number of partitions; by default the brokers' num.partitions.",
 )
-@click.option("-r", "--replication-factor", type=click.IntRange(1, 32767), metavar="N", help="By default the brokers'.")
-@click.option("--set", "configs", multiple=True, callback=settings, metavar="NAME=VALUE", help="A setting; repeatable.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1, 32767),
+    metavar="N",
+    help="The number of replicas; by default the brokers'.",
+)
+@click.option(
+    "--config",
+    "configs",
+    cls=Option,
+    old=("--set",),
+    multiple=True,
+    callback=settings,
+    metavar="NAME=VALUE",
+    help="A setting of the topics, such as retention.ms=86400000; repeatable.",
+)
 @click.option(
     "--assignment", callback=assignment_option, metavar="B:B,B:B",
     help="The brokers of each partition, the preferred leader first: 0:1,1:2 are two partitions.",
@@ -227,7 +259,7 @@ def create(
 ) -> None:
     """Create topics. With --dry-run the controller only checks whether the topics could be created."""
     if assignment and (partitions or replication_factor):
-        raise click.UsageError("--assignment says how many partitions and replicas there are: leave -p and -r out")
+        raise click.UsageError("--assignment says how many partitions and replicas there are: omit --partitions and -r")
     new_topics = {
         name: NewTopic(name, configs=configs, assignment=assignment)
         if assignment
@@ -246,25 +278,36 @@ def create(
 @topics.command()
 @names_argument
 @connected
+@if_exists_option("Topics")
 @click.option(
-    "-p",
     "--partitions",
+    cls=Option,
+    old=("-p",),
     type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="The new number of partitions, never fewer than now.",
 )
 @click.option(
-    "--assignment", callback=assignment_option, metavar="B:B,B:B", help="With -p: the brokers of each new partition."
+    "--assignment",
+    callback=assignment_option,
+    metavar="B:B,B:B",
+    help="With --partitions: the brokers of each new partition.",
 )
 @click.option(
-    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="A setting; NAME+=VALUE adds to a list, NAME-=VALUE "
-    "takes out; repeatable.",
-)  # fmt: skip
+    "--config",
+    "sets",
+    cls=Option,
+    old=("--set",),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting; NAME+=VALUE adds to a list, NAME-=VALUE removes from it; repeatable.",
+)
 @unset_option
 @dry_run_option
 def alter(
     connection: Connection,
     names: tuple[str, ...],
+    if_exists: bool,
     partitions: int | None,
     assignment: tuple[tuple[int, ...], ...],
     sets: tuple[str, ...],
@@ -276,11 +319,14 @@ def alter(
     With more partitions, keys map to other partitions.
     """
     if assignment and partitions is None:
-        raise click.UsageError("--assignment is for new partitions: set the number of partitions with -p")
+        raise click.UsageError("--assignment is for new partitions: set the number of partitions with --partitions")
     if partitions is None and not sets and not unset:
-        raise click.UsageError("no change given: use -p for partitions, --set and --unset for settings")
+        raise click.UsageError("no change given: use --partitions, --config NAME=VALUE or --unset NAME")
     changes = changes_of(sets, unset)
-    found = chosen(connection, names)
+    found = chosen(connection, names, if_exists)
+    if not found:
+        click.echo("nothing to change", err=True)
+        return
 
     def outcomes() -> Iterator[tuple[str, KafkaError | None]]:
         if partitions is not None:
@@ -301,12 +347,17 @@ def alter(
 @names_argument
 @connected
 @click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Records before an offset.")
-@click.option("--before-time", "when", metavar="TIME", help="Records before a time: 2026-11-01T10:00, -7d.")
+@click.option("--before-time", "when", callback=instant_option, metavar="TIME", help=f"Records before {TIME_HELP}.")
 @click.option("--all", "everything", is_flag=True, help="All current records.")
 @click.option(
-    "--partition", "numbers", multiple=True, callback=partitions_option, metavar="N", help="Only these partitions: 3, "
-    "0,2 or 5-7; repeatable.",
-)  # fmt: skip
+    "-p",
+    "--partition",
+    "numbers",
+    multiple=True,
+    callback=partitions_option,
+    metavar="N",
+    help="Only these partitions: 3, 0,2 or 5-7; repeatable.",
+)
 @yes_option
 @dry_run_option
 @output_option
@@ -314,7 +365,7 @@ def trim(
     connection: Connection,
     names: tuple[str, ...],
     before: int | None,
-    when: str | None,
+    when: int | None,
     everything: bool,
     numbers: frozenset[int],
     yes: bool,
@@ -328,25 +379,26 @@ def trim(
     """
     if (before is not None) + (when is not None) + everything != 1:
         raise click.UsageError("pass one of --before OFFSET, --before-time TIME and --all")
-    time = _instant(when, "--before-time")
     tps = partitions_of(connection, chosen(connection, names), numbers)
     first, last = beginnings(connection, tps), ends(connection, tps)
-    until = last if time is None else last | _since(connection, tps, time, last)
+    until = last if when is None else last | _since(connection, tps, when, last)
     if before is not None:
         until = dict.fromkeys(tps, before)
     if beyond := [tp for tp in tps if until[tp] > last[tp] and before is not None]:
-        raise click.UsageError(f"{named(beyond[0])} ends at {last[beyond[0]]}: nothing can be deleted up to {before}")
+        end = f"{named(beyond[0])} ends at {last[beyond[0]]}"
+        raise click.ClickException(f"{end}, before offset {before}: nothing was deleted")
     selected = {tp: min(until[tp], last[tp]) for tp in tps if until[tp] > first[tp]}
-    heads = ("topic", "partition", "beginning", "new_beginning", "offsets")
+    heads = ("topic", "partition", "beginning", "new_beginning", "max_records")
     if dry_run:
-        show(form, heads, [(*tp, first[tp], to, to - first[tp]) for tp, to in selected.items()])
+        rows = [(*tp, first[tp], to, to - first[tp]) for tp, to in selected.items()]
+        show(form, heads, rows, "nothing to delete")
         click.echo("dry run: nothing is deleted", err=True)
         return
     if not selected:
         click.echo("nothing to delete", err=True)
         return
     count = sum(to - first[tp] for tp, to in selected.items())
-    confirm(f"Deleting {count} offsets of {len(selected)} partitions of {listed(list(names))}", yes)
+    confirm(f"Deleting up to {count:,} records in {len(selected)} partitions of {listed(list(names))}", yes)
     done: dict[TopicPartition, int] = {}
     outcomes = run_batch(selected, lambda: done.update(connection.admin.delete_records(selected)))
     deleted = [tp for tp, error in outcomes.items() if error is None]
@@ -387,15 +439,23 @@ def _since(
 @topics.command()
 @names_argument
 @connected
+@if_exists_option("Topics")
 @yes_option
 @dry_run_option
-def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
+def delete(connection: Connection, names: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool) -> None:
     """Delete topics with all their records."""
-    found = chosen(connection, names)
+    found = chosen(connection, names, if_exists)
+    if not found:
+        click.echo("nothing to delete", err=True)
+        return
     if dry_run:
         show(None, ("topic", "partitions"), [(topic.name, topic.partitions) for topic in found.values()])
         click.echo("dry run: nothing is deleted", err=True)
         return
     confirm(f"Deleting {listed(list(found))}", yes)
     outcomes = run_batch(found, lambda: connection.admin.delete_topics(list(found)))
+    if if_exists:
+        # Another client may have deleted a topic since it was listed.
+        gone = [name for name, error in outcomes.items() if isinstance(error, UnknownTopicOrPartitionError)]
+        outcomes |= dict.fromkeys(gone)
     print_outcomes(outcomes.items(), "deleted")

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of
+from samsarrow.cli.numbers import timestamp_or_none
 from samsarrow.cli.output import (
     confirm,
     dry_run_option,
@@ -19,14 +21,20 @@ from samsarrow.cli.output import (
     report_errors,
     run_batch,
     show,
+    states_option,
     yes_option,
 )
 from samsarrow.cli.output import listed as joined
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import KafkaError
 
+# States of Kafka's TransactionState.
+STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
 
-@click.group()
+
+@click.group(cls=CommandGroup)
 def txns() -> None:
     """Show transactions (KIP-664, Kafka 3.0), find hanging ones, and end them.
 
@@ -44,7 +52,7 @@ def longer_option(default: str | None, text: str) -> Callable[[Callable[..., Non
 
 @txns.command("list")
 @connected
-@click.option("--state", "states", multiple=True, help="Only those in this state, such as Ongoing; repeatable.")
+@states_option(STATES, "Only transactional ids in this state; repeatable")
 @click.option("--producer-id", "producers", type=click.IntRange(0), multiple=True, help="Only this one's; repeatable.")
 @longer_option(None, "Only those that are open for longer: 90, 15m (Kafka 3.8).")
 @click.option("--pattern", metavar="REGEX", help="Only ids that match this expression (RE2, Kafka 4.1).")
@@ -62,7 +70,9 @@ def list_transactions(
         states=states, producer_ids=producers, longer_than=longer, pattern=pattern
     )
     rows = [(txn.transactional_id, txn.producer_id, txn.state) for _, txn in sorted(found.items())]
-    show(form, ("transactional_id", "producer_id", "state"), rows)
+    selected = states or producers or longer is not None or pattern is not None
+    empty = "no transactional ids" + (" match" if selected else "")
+    show(form, ("transactional_id", "producer_id", "state"), rows, empty)
 
 
 @txns.command()
@@ -72,7 +82,7 @@ def list_transactions(
 def describe(connection: Connection, names: tuple[str, ...], form: str | None) -> None:
     """Describe transactional ids: coordinator, producer, and the open transaction.
 
-    A transaction began at `start`, milliseconds since 1970, and its coordinator ends it after `timeout_ms`.
+    A transaction began at START, in JSON and CSV milliseconds since 1970. Its coordinator ends it after TIMEOUT MS.
     """
     ids = list(dict.fromkeys(names))
     rows, errors = [], {}
@@ -82,7 +92,7 @@ def describe(connection: Connection, names: tuple[str, ...], form: str | None) -
             continue
         rows.append((
             name, txn.state, txn.coordinator, txn.producer_id, txn.producer_epoch, txn.timeout_ms,
-            txn.start_timestamp, [named(tp) for tp in txn.partitions],
+            timestamp_or_none(txn.start_timestamp), [named(tp) for tp in txn.partitions],
         ))  # fmt: skip
     heads = ("transactional_id", "state", "coordinator", "producer_id", "epoch", "timeout_ms", "start", "partitions")
     show(form, heads, rows)
@@ -100,12 +110,12 @@ def hanging(connection: Connection, names: tuple[str, ...], longer: float, form:
     rows = [
         (
             *txn.partition, txn.producer.producer_id, txn.producer.producer_epoch, txn.producer.transaction_start,
-            txn.producer.last_timestamp, txn.transactional_id,
+            timestamp_or_none(txn.producer.last_timestamp), txn.transactional_id,
         )
         for txn in connection.admin.find_hanging(tps, longer_than=longer)
     ]  # fmt: skip
     heads = ("topic", "partition", "producer_id", "epoch", "start_offset", "last_write", "transactional_id")
-    show(form, heads, rows)
+    show(form, heads, rows, "no hanging transactions")
 
 
 @txns.command()

@@ -14,12 +14,14 @@ from samsarrow.access import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.output import (
     confirm,
     dry_run_option,
     each_result,
     listed,
+    no_rows,
     output_option,
     print_outcomes,
     report_errors,
@@ -34,7 +36,7 @@ MECHANISMS = {m.mechanism_name: m for m in ScramMechanism if m is not ScramMecha
 FOR_NEW_USERS = ScramMechanism.SCRAM_SHA_512
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def users() -> None:
     """Show and change users that log in with SCRAM (KIP-554).
 
@@ -82,7 +84,7 @@ def list_users(connection: Connection, names: tuple[str, ...], form: str | None)
     for user in (user for user, credentials in found.items() if not credentials):
         click.echo(f"user {user} has no password here", err=True)
     rows = [(user, c.mechanism.mechanism_name, c.iterations) for user, own in found.items() for c in own]
-    show(form, ("user", "mechanism", "iterations"), rows)
+    show(form, ("user", "mechanism", "iterations"), rows, "" if names or errors else no_rows("users"))
     report_errors(errors, len(found) + len(errors), "users")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import profiles
 from samsarrow.cli.config.defaults_diff import differences
 from samsarrow.cli.config.import_ import KINDS, read
@@ -17,7 +18,7 @@ from samsarrow.exceptions import ConfigurationError
 HIDDEN = "[hidden]"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show settings, and convert those of other clients.
 
@@ -70,8 +71,8 @@ def show_settings(name: str | None, form: str | None) -> None:
 def check(context: click.Context, path: Path, kind: str | None, section: str | None, name: str) -> None:
     """Convert settings of librdkafka, Java, kcat, rpk or kaf to a profile, and print the differences.
 
-    The file is a properties file, a JSON object as for confluent-kafka, or a YAML file of rpk or kaf. Secrets are
-    hidden. The exit code is 1 if an option would be rejected.
+    The file is a properties file, a JSON object as for confluent-kafka, or a YAML file of rpk or kaf. Secrets are not
+    printed: a comment says how to set them. The exit code is 1 if an option would be rejected.
     """
     from samsarrow.config import kafka_name
 
@@ -82,18 +83,30 @@ def check(context: click.Context, path: Path, kind: str | None, section: str | N
     click.echo(f"[profiles.{_toml_name(name)}]")
     for option, value in sorted(ours.items()):
         if option not in rejected:
-            click.echo(f"{_toml(option)} = {_toml(shown(option, value))}")
+            click.echo(_setting(option, value))
     if combined := _combined_rejection(imported.options, rejected):
         rejected[""] = combined
     lines = [(option, text) for option, text in rejected.items()]
     lines += list(imported.remarks.items()) + differences(imported.kind, ours)
     if lines:
         sys.stdout.flush()
-        click.echo("\nwhat will differ:", err=False)
+        click.echo("\nDifferences:")
         for option, text in lines:
             click.echo(f"  {option}: {text}" if option else f"  {text}")
     if rejected:
         context.exit(1)
+
+
+def _setting(option: str, value: str) -> str:
+    """Returns a line of the profile. For a secret, a comment with the command that prints it, as a template.
+
+    A placeholder for the secret would be taken for the secret itself by users who copy the profile into their file.
+    """
+    if shown(option, value) != HIDDEN:
+        return f"{_toml(option)} = {_toml(value)}"
+    name = "password" if option == "sasl.password" else option.replace(".", "_")
+    command = f"{name}_command = {_toml(f'pass show kafka/{name}')}"
+    return f"# {option} is not shown. Set a command that prints it:\n# {command}"
 
 
 def _toml(text: str) -> str:

@@ -9,7 +9,7 @@ import click
 
 from samsarrow.cli.times import bytes_of, span_of
 
-LINES = ("value", "ndjson", "json", "raw", "envelope")
+LINES = ("value", "table", "ndjson", "json", "raw", "envelope")
 COLUMNS = ("csv", "arrow", "parquet")
 CODECS = {"parquet": ("none", "snappy", "gzip", "lz4", "zstd"), "arrow": ("none", "lz4", "zstd")}
 FORMATS = (*LINES, *COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,16 @@ from samsarrow.cli.connection import Connection
 from samsarrow.cli.consume.filters import Filters
 from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
 from samsarrow.cli.consume.json_text import TypedTextWriter
-from samsarrow.cli.consume.outputs import Output, OutputFormat
+from samsarrow.cli.consume.outputs import LineRenderer, Output, OutputFormat
 from samsarrow.cli.consume.range import Position, offsets_at, partitions_of
 from samsarrow.cli.consume.reading import GroupReader, Progress, commit, read_partitions
+from samsarrow.cli.consume.table_text import TableTextWriter
 from samsarrow.cli.consume.tail import newest
 from samsarrow.cli.consume.typed import ReadFormats
+from samsarrow.cli.numbers import written_text
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
+from samsarrow.cli.tables import terminal_width
 from samsarrow.exceptions import BadValueError, SchemaNotFoundError, WakeupError
 
 if TYPE_CHECKING:
@@ -68,8 +72,8 @@ class Job:
         member = group is not None and not from_group
         for invalid, reason in (
             (from_group and group is None, "--from group needs the name of the group: -g GROUP"),
-            (member and start is not None and start.kind not in ("beginning", "end"),
-             "a member of a group begins at the group's offsets, and without them at --from beginning or end; "
+            (member and start is not None and start.kind not in ("earliest", "latest"),
+             "a member of a group begins at the group's offsets, and without them at --from earliest or latest; "
              "`samsarrow offsets reset` moves them"),
             (member and until is not None, "--until and -g contradict each other; --from group goes with both"),
             (member and bool(partitions), "-p and -g contradict each other: the group assigns the partitions; "
@@ -86,18 +90,21 @@ class Job:
             if invalid:
                 raise click.UsageError(reason)
         self.connection, self.topics, self.partitions = connection, topic_names, partitions
-        self.start = start or Position("end" if follow and not member else "beginning")
+        self.start = start or Position("latest" if follow and not member else "earliest")
         self.until, self.remaining, self.follow = until, count, follow
         self.tail, self.per_partition = tail, per_partition
         self.group, self.member, self.commits = group, member, member and not no_commit
         self.typed = typed
         self.filters = Filters(grep, headers, where, typed)
-        self.output_format = _output_format(form, template, text, unpack, compress, output_file, typed)
+        self.output_format = _output_format(
+            form, template, text, unpack, compress, output_file, typed, len(set(topic_names)) > 1
+        )
         self.output = Output(self.output_format, output_file, rotate, keep=self.commits and not overwrite)
         self.group_reader: GroupReader | None = None
         self.progress = Progress()
         self.decode_errors = DecodeErrors()
         self.signals = Signals()
+        self.started = time.monotonic()
 
     def run(self) -> None:
         """Reads and writes records, and commits the offsets of the written records."""
@@ -112,7 +119,19 @@ class Job:
             finally:
                 self.output.abandon()
                 self.decode_errors.report()
+            if self.output.to_file and (self.signals.received is None or self.follow):
+                self._report_written()
             self.signals.raise_received()
+
+    def _report_written(self) -> None:
+        """Prints rows, bytes and seconds to standard error."""
+        output, seconds = self.output, time.monotonic() - self.started
+        click.echo(f"{written_text(output.rows, output.size, seconds)} written to {output.destination}", err=True)
+
+    def _report_following(self, source: str) -> None:
+        """Prints a line to standard error, because a read with --follow prints nothing until a record arrives."""
+        if self.follow:
+            click.echo(f"following {source}; Ctrl-C ends", err=True)
 
     def _run(self) -> None:
         with_headers = self.output_format.wants_headers or self.filters.wants_headers
@@ -122,7 +141,7 @@ class Job:
             "enable_auto_commit": "false",
             "allow_auto_create_topics": "false",
             # Applies to a group without committed offsets, and to positions whose records were deleted by retention.
-            "auto_offset_reset": "latest" if self.member and self.start.kind == "end" else "earliest",
+            "auto_offset_reset": "latest" if self.member and self.start.kind == "latest" else "earliest",
         }
         if self.group is not None:
             fixed["group_id"] = self.group
@@ -135,6 +154,7 @@ class Job:
             limit = self.connection.timeout or JOIN_SECONDS
             self.group_reader = GroupReader(consumer, self.follow, limit, self._may_commit)
             consumer.subscribe(list(dict.fromkeys(self.topics)), listener=self.group_reader)
+            self._report_following(f"{', '.join(dict.fromkeys(self.topics))} as a member of group {self.group}")
             self._write(consumer, self.group_reader.batches())
         else:
             beginnings, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
@@ -146,6 +166,8 @@ class Job:
             stops = None if self.follow else self._stops(consumer, beginnings, ends)
             if stops is not None:
                 stops = {tp: max(stop, starts[tp]) for tp, stop in stops.items()}
+            count = f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''}"
+            self._report_following(f"{count} of {', '.join(dict.fromkeys(self.topics))} from {self.start.described}")
             if self.tail is None or self.follow:
                 self._write(consumer, read_partitions(consumer, starts, stops, self.progress))
         # An interrupted file must not look complete. With --follow it is complete, because only a signal ends the
@@ -220,7 +242,7 @@ class Job:
         """Shows the progress in offsets, unless rows are written to the same terminal or the read has no known end."""
         enabled = not self.follow and (self.output.to_file or not sys.stdout.isatty()) and not self.member
         shown = 0
-        with progress("reading", 1, enabled=enabled) as update:
+        with progress("reading", 1, "offsets", enabled=enabled) as update:
             bar = getattr(update, "__self__", None)
 
             def refresh() -> None:
@@ -241,6 +263,7 @@ def _output_format(
     compress: str | None,
     path: Path | None,
     typed: ReadFormats,
+    several: bool,
 ) -> OutputFormat:
     """Returns the output format that the options or the suffix of the file select.
 
@@ -252,19 +275,22 @@ def _output_format(
         form = SUFFIXES.get(suffix)
         if form is None:
             raise click.UsageError(
-                f"{path} has no known format: pass --format, or a suffix of {', '.join(sorted(SUFFIXES))}"
+                f"{path} has no known format: pass -o FORMAT, or a suffix of {', '.join(sorted(SUFFIXES))}"
             )
-    if (text or unpack) and form in LINES:
-        raise click.UsageError(f"{'--text' if text else '--unpack'} is for csv, arrow and parquet, not for {form}")
+    if (text or unpack) and form in LINES and form != "table":
+        option = "--text" if text else "--unpack"
+        raise click.UsageError(f"{option} is for table, csv, arrow and parquet, not for {form}")
     if compress is not None and compress not in CODECS.get(form, ()):
         codecs = f"takes {', '.join(CODECS[form])}" if form in CODECS else "is not compressed here: pipe it on"
         raise click.UsageError(f"-z {compress} does not go with {form}, which {codecs}")
     typed.check(form, unpack)
-    lines: TextWriter | TypedTextWriter | None = None
-    if form in LINES:
+    lines: LineRenderer | None = None
+    if form == "table":
+        lines = TableTextWriter(typed.columns, several, text, terminal_width if path is None else lambda: None)
+    elif form in LINES:
         objects = typed and template is None and form != "value"
-        lines = TextWriter("ndjson" if objects else form, template)
-        lines = TypedTextWriter(lines, typed.columns, bool(objects), form == "json") if typed else lines
+        writer = TextWriter("ndjson" if objects else form, template)
+        lines = TypedTextWriter(writer, typed.columns, bool(objects), form == "json") if typed else writer
     return OutputFormat(form, lines, text, unpack, compress, typed.columns)
 
 

@@ -63,7 +63,7 @@ class Layout:
         if output_format.unpack:
             value = named.pop("value")
             used = set(named)
-            named.update(self._fields(value, used) if "value" in output_format.typed else self._members(batch, used))
+            named.update(self.fields(value, used) if "value" in output_format.typed else self.members(batch, used))
         elif "value" in output_format.typed:
             named["value"] = _cells(named["value"]) if output_format.form == "csv" else named["value"]
         elif output_format.text or output_format.form == "csv":
@@ -72,7 +72,7 @@ class Layout:
             named = {name: column.cast(_nullable(column.type)) for name, column in named.items()}
         return pa.record_batch(named)
 
-    def _fields(self, column: Any, used: set[str]) -> dict[str, pa.Array]:
+    def fields(self, column: Any, used: set[str]) -> dict[str, pa.Array]:
         """Returns the fields of a struct as columns. A name that is in `used` gets the prefix `value.`."""
         if not pa.types.is_struct(column.type):
             raise click.UsageError(f"--unpack makes columns of fields, and values are {column.type}, which has none")
@@ -83,7 +83,7 @@ class Layout:
             columns.update(_flattened(label, member) if self._output_format.form == "csv" else {label: member})
         return columns
 
-    def _members(self, batch: pa.RecordBatch, used: set[str]) -> dict[str, pa.Array]:
+    def members(self, batch: pa.RecordBatch, used: set[str]) -> dict[str, pa.Array]:
         """Returns the members of JSON objects as columns. Their types are inferred from the first batch."""
         if not batch.num_rows and self._unpacked is None:
             return {}
@@ -99,7 +99,7 @@ class Layout:
         except BadValueError as error:
             location = _location(batch, error.row or 0)
             raise _not_columns(location, f"{error.field}: {error.reason}" if error.field else error.reason) from None
-        return self._fields(rows, used)
+        return self.fields(rows, used)
 
 
 def _inferred(batch: pa.RecordBatch) -> pa.Schema:

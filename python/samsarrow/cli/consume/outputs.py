@@ -15,9 +15,7 @@ from typing import IO, Protocol
 import click
 import pyarrow as pa
 
-from samsarrow._core import TextWriter
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
-from samsarrow.cli.consume.json_text import TypedTextWriter
 from samsarrow.offsets.disk import is_replaceable, sync_folder
 
 # Maximum rows and bytes of a Parquet row group. Readers load a row group as a whole.
@@ -39,10 +37,21 @@ class Writer(Protocol):
         """Closes the writer without writing buffered rows. The caller then deletes the file, or leaves it as it is."""
 
 
+class LineRenderer(Protocol):
+    """Renderer of rows as lines of text."""
+
+    @property
+    def wants_headers(self) -> bool:
+        """True if headers are written."""
+
+    def render(self, batch: pa.RecordBatch) -> bytes:
+        """Returns the text of all rows of a batch."""
+
+
 class LineWriter:
     """Writer of text formats."""
 
-    def __init__(self, out: IO[bytes], lines: TextWriter | TypedTextWriter, array: bool) -> None:
+    def __init__(self, out: IO[bytes], lines: LineRenderer, array: bool) -> None:
         self._out, self._lines = out, lines
         self._array, self._begun = array, False
 
@@ -178,7 +187,7 @@ class OutputFormat:
     """
 
     form: str
-    lines: TextWriter | TypedTextWriter | None = None
+    lines: LineRenderer | None = None
     text: bool = False
     unpack: bool = False
     compress: str | None = None
@@ -237,6 +246,9 @@ class Output:
         self._out: IO[bytes] | None = None
         self._target: Path | None = None
         self._rows, self._opened = 0, 0.0
+        # Rows and bytes of complete files, and their number. The size of pipes and devices is unknown.
+        self.rows, self.size, self.files = 0, 0, 0
+        self._start = 0
         # True if all written rows would survive a crash of the process.
         self.durable = True
 
@@ -253,6 +265,14 @@ class Output:
     def to_file(self) -> bool:
         """True if rows are not written to standard output."""
         return self._path is not None
+
+    @property
+    def destination(self) -> str:
+        """Name of the file, or the number of files with the name of the last."""
+        if self._rotation == Rotation():
+            return click.format_filename(self._path or "-")
+        last = "" if self._target is None else f", the last {click.format_filename(self._target.name)}"
+        return f"{self.files} file{'s' if self.files != 1 else ''}{last if self.files else ''}"
 
     @property
     def _appears_complete(self) -> bool:
@@ -276,6 +296,7 @@ class Output:
             writer = self._writer or self._open(converted.schema)
             writer.write(converted)
         self._rows += batch.num_rows
+        self.rows += batch.num_rows
         self.durable = not self._appears_complete
         self.check_rotation()
         if not self._appears_complete and self._out is not None:
@@ -302,6 +323,7 @@ class Output:
             self._writer = ArrowWriter(self._out, schema, stream, None if codec == "none" else codec)
         else:
             self._writer = ParquetWriter(self._out, schema, codec or "snappy")
+        self.files += 1
         self._rows, self._opened = 0, time.monotonic()
         return self._writer
 
@@ -323,6 +345,7 @@ class Output:
                 out.seek(-1, io.SEEK_END)
                 if out.read(1) != b"\n":
                     out.write(b"\n")
+            self._start = out.tell() if self._append else 0
             return out
         except OSError as error:
             raise click.FileError(str(self._target), error.strerror) from None
@@ -369,6 +392,7 @@ class Output:
             special = self._is_special
             if not special:
                 os.fsync(self._out.fileno())
+                self.size += self._out.tell() - self._start
             self._out.close()
             if not special:
                 self._draft.replace(self._target)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from samsarrow.cli.errors import NoSuchPartition, NotFound
 from samsarrow.cli.times import instant_of
 from samsarrow.types import TopicPartition
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
 
 Offsets = Mapping[TopicPartition, int]
+# Positions without a number. Kafka's options and its tools have both names for the ends of a partition.
+KEYWORDS = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest", "group": "group"}
 _LARGEST = 2**63 - 1
 
 
@@ -25,12 +29,22 @@ class Position:
     """A position on the command line, which stands for an offset in each partition.
 
     Attributes:
-        kind: `beginning`, `end`, `offset`, `back` (a number of offsets before the end), `time` or `group`.
+        kind: `earliest`, `latest`, `offset`, `back` (a number of offsets before the end), `time` or `group`.
         number: for `offset` the offset, for `back` the number of offsets, for `time` the milliseconds since 1970.
     """
 
     kind: str
     number: int = 0
+
+    @property
+    def described(self) -> str:
+        """The position as text, for messages."""
+        if self.kind == "time":
+            return f"{datetime.fromtimestamp(self.number / 1000).isoformat(' ', 'seconds')} on"
+        return {
+            "earliest": "the beginning", "latest": "the end", "offset": f"offset {self.number} on",
+            "back": f"{self.number} before the end", "group": "the group's offsets",
+        }[self.kind]  # fmt: skip
 
     @classmethod
     def parse(cls, text: str) -> Position:
@@ -39,20 +53,21 @@ class Position:
         Raises:
             click.BadParameter: the text is not a position.
         """
-        if text in ("beginning", "end", "group"):
-            return cls(text)
-        if text.startswith("@"):
-            try:
-                return cls("time", instant_of(text[1:]))
-            except ValueError as error:
+        if text in KEYWORDS:
+            return cls(KEYWORDS[text])
+        if match := re.fullmatch(r"(-?)(\d+)", text):
+            if int(match[2]) > _LARGEST:
+                raise click.BadParameter(f"{text} is more than the largest offset, {_LARGEST}")
+            return cls("back" if match[1] else "offset", int(match[2]))
+        try:
+            return cls("time", instant_of(text))
+        except ValueError as error:
+            if text.startswith("@"):
                 raise click.BadParameter(str(error)) from None
-        match = re.fullmatch(r"(-?)(\d+)", text)
-        if match is None or int(match[2]) > _LARGEST:
-            raise click.BadParameter(
-                f"{text!r} is none of beginning, end, OFFSET, -N (N before the end), @TIME "
-                "(@2026-11-01T10:00, @-1h), group"
-            )
-        return cls("back" if match[1] else "offset", int(match[2]))
+        raise click.BadParameter(
+            f"{text!r} is none of earliest, latest, OFFSET, -N (N before the end), TIME (2026-11-01T10:00, -1h, "
+            "@1793527200000 in milliseconds), group"
+        )
 
 
 def position_option(_context: click.Context, parameter: click.Parameter, value: str | None) -> Position | None:
@@ -60,7 +75,7 @@ def position_option(_context: click.Context, parameter: click.Parameter, value: 
     if value is None:
         return None
     position = Position.parse(value)
-    if parameter.name == "until" and position.kind in ("group", "beginning"):
+    if parameter.name == "until" and position.kind in ("group", "earliest"):
         raise click.BadParameter(f"nothing can be read until {value}")
     return position
 
@@ -80,7 +95,7 @@ def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozens
     """Returns all partitions of topics, or the partitions of each topic with the chosen numbers.
 
     Raises:
-        click.UsageError: a topic or partition does not exist.
+        click.ClickException: a topic or partition does not exist.
     """
     names = list(dict.fromkeys(topics))
     # Checks that topics exist, because a consumer would wait until a missing topic is created.
@@ -88,19 +103,19 @@ def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozens
     found = []
     for topic in names:
         if topic not in listed:
-            raise click.UsageError(f"there is no topic {topic} at {connection.servers}, or you may not see it")
+            raise NotFound(f"topic {topic}", connection.servers)
         count = listed[topic].partitions
         if missing := sorted(number for number in chosen if number >= count):
-            raise click.UsageError(f"topic {topic} has {count} partitions, from 0 on: there is no {missing[0]}")
+            raise NoSuchPartition(topic, count, missing[0])
         found += [TopicPartition(topic, number) for number in range(count) if not chosen or number in chosen]
     return found
 
 
 def offsets_at(consumer: Consumer, position: Position, beginnings: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
     """Returns the offset of a position in each partition, limited to the beginning and the end of the partition."""
-    if position.kind == "beginning":
+    if position.kind == "earliest":
         found = dict(beginnings)
-    elif position.kind == "end":
+    elif position.kind == "latest":
         found = dict(ends)
     elif position.kind == "offset":
         found = dict.fromkeys(ends, position.number)

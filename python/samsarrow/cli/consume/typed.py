@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from samsarrow.cli.commands import section
 from samsarrow.cli.completion import subjects
 
 if TYPE_CHECKING:
@@ -34,48 +35,54 @@ def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
     return names
 
 
+option = section("Keys and values")
 _OPTIONS = (
-    click.option("--value", type=FORMATS, help="The format of values: they are decoded, into objects and columns."),
-    click.option("--key", type=FORMATS, help="The format of keys."),
-    click.option(
+    option(
+        "--value",
+        type=FORMATS,
+        metavar="FORMAT",
+        help=f"The format of values, which are decoded into objects and columns: {', '.join(FORMATS.choices)}.",
+    ),
+    option("--key", type=FORMATS, metavar="FORMAT", help="The format of keys, with the same names."),
+    option(
         "--fields",
         multiple=True,
         callback=_names,
         metavar="NAME,...",
         help="Only these fields of values with a schema, as id,user.city; the rest is skipped.",
     ),
-    click.option(
+    option(
         "--on-decode-error",
         type=click.Choice(["raise", "null"]),
         help="On a key or value that cannot be read: raise ends the command before it, null writes null with its bytes "
         "and the reason. By default raise.",
     ),
-    click.option(
+    option(
         "--value-schema",
         type=_SCHEMA_FILE,
         metavar="FILE",
         help="The schema of the rows, instead of the registry's. Without a registry also the schema that values were "
         "written with.",
     ),
-    click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
-    click.option(
+    option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
+    option(
         "--value-subject",
         shell_complete=subjects,
         metavar="SUBJECT[:VERSION]",
         help="The subject of the schema of the rows; by default the latest version of TOPIC-value.",
     ),
-    click.option(
+    option(
         "--key-subject",
         shell_complete=subjects,
         metavar="SUBJECT[:VERSION]",
         help="As --value-subject, of keys; by default TOPIC-key.",
     ),
-    click.option(
+    option(
         "--message",
         metavar="NAME",
         help="With --value protobuf or --key protobuf: the message of the file; by default the first.",
     ),
-    click.option(
+    option(
         "--import",
         "imports",
         multiple=True,
@@ -83,13 +90,13 @@ _OPTIONS = (
         metavar="FILE",
         help="With protobuf: a file that schemas import and the registry does not have; repeatable.",
     ),
-    click.option(
+    option(
         "--recursion",
         type=click.IntRange(0, 1000),
         metavar="N",
-        help="With avro or protobuf: how often to follow a type that contains itself; deeper values are bad.",
+        help="With avro or protobuf: how often to follow a type that contains itself; deeper values are invalid.",
     ),
-    click.option(
+    option(
         "--framing",
         type=click.Choice(FRAMINGS),
         help="Where keys and values name their schema; by default auto, a header or Confluent's prefix; none without a "
@@ -100,8 +107,8 @@ _OPTIONS = (
 
 def typed_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of `ReadFormats` to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for add_option in reversed(_OPTIONS):
+        command = add_option(command)
     return command
 
 
@@ -181,7 +188,7 @@ class ReadFormats:
             click.UsageError: the output format writes undecoded bytes, or `unpack` is set and values have no members.
         """
         if self and form in RAW_FORMATS:
-            raise click.UsageError(f"--format {form} is of the bytes as they are: --key and --value contradict it")
+            raise click.UsageError(f"-o {form} writes undecoded bytes: omit --key and --value")
         if unpack and self.value is not None and self.value not in SCHEMAS:
             raise click.UsageError(f"--unpack makes columns of members, and --value {self.value} has none")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy as copy_of
+
 import click
 
+from samsarrow.cli import groups
+from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.offsets.delete import delete
 from samsarrow.cli.offsets.import_copy import copy, import_, migrate
 from samsarrow.cli.offsets.reset import reset
-from samsarrow.cli.offsets.show import describe, export, list_groups
+from samsarrow.cli.offsets.show import describe, export
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def offsets() -> None:
     """Show and change the offsets of consumer groups.
 
@@ -18,6 +22,10 @@ def offsets() -> None:
     that the offsets read back differ from those written.
     """
 
+
+# Kept for scripts: the same command as `samsarrow groups list`.
+list_groups = copy_of(groups.list_groups)
+list_groups.hidden = True
 
 for command in (list_groups, describe, export, import_, reset, copy, migrate, delete):
     offsets.add_command(command)

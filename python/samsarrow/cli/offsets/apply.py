@@ -92,7 +92,7 @@ def print_changes(store: Store, changes: list[Change], same: int) -> None:
 
 def write(store: Store, changes: list[Change], write_options: WriteOptions) -> None:
     """Writes the changes, and reads them back."""
-    with progress(f"writing to {describe_store(store)}", len(changes)) as update:
+    with progress(f"writing to {describe_store(store)}", len(changes), "partitions") as update:
         apply(store, changes, batch_size=write_options.batch_size, progress=update)
     click.echo(f"{describe_store(store)}: {len(changes)} partitions written, read back and equal")
 

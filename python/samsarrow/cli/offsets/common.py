@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import click
 
 from samsarrow.cli.connection import Connection, connected_as
+from samsarrow.cli.errors import NoSuchPartition, NotFound
 from samsarrow.cli.share_groups import check_not_share
 from samsarrow.exceptions import GroupIdNotFoundError, UnsupportedVersionError
 from samsarrow.types import GroupDescription, OffsetAndMetadata, TopicPartition
@@ -62,19 +63,17 @@ class Cluster(Connection):
         """Returns the partitions that `--topic` selects.
 
         Raises:
-            click.UsageError: a topic or partition does not exist.
+            click.ClickException: a topic or partition does not exist.
         """
         counts = {name: topic.partitions for name, topic in self.admin.list_topics().items()}
         chosen: dict[TopicPartition, None] = {}
         for topic in topics:
             count = counts.get(topic.name)
             if count is None:
-                raise click.UsageError(f"there is no topic {topic.name} at {self.servers}")
+                raise NotFound(f"topic {topic.name}", self.servers)
             for partition in range(count) if topic.partitions is None else topic.partitions:
                 if partition >= count:
-                    raise click.UsageError(
-                        f"topic {topic.name} has {count} partitions, from 0 on: there is no {partition}"
-                    )
+                    raise NoSuchPartition(topic.name, count, partition)
                 chosen[TopicPartition(topic.name, partition)] = None
         return sorted(chosen)
 

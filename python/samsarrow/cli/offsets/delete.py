@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import click
 
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.apply import WriteOptions, check_idle, describe_store, write_options
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, topic_option
@@ -16,7 +17,7 @@ from samsarrow.offsets.kafka import batches
 from samsarrow.offsets.move import VerificationError, stored
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
 @write_options

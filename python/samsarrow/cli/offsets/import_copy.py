@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.apply import (
     Store,
@@ -31,7 +32,7 @@ from samsarrow.offsets.formats import FORMATS, FormatError, parse
 from samsarrow.offsets.move import VerificationError, keep_equal
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @connected
 @write_options
@@ -79,7 +80,7 @@ def import_(
     one_by_one(list(groups), write, "group")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", shell_complete=complete_groups)
 @click.argument("target", shell_complete=complete_groups)
 @connected
@@ -101,7 +102,7 @@ def copy(
     apply_changes(cluster, cluster.store(storage, target), found, write_options)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
 @write_options

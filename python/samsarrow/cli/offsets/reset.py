@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.consume.range import Position, offsets_at, position_option
 from samsarrow.cli.offsets.apply import (
     Store,
     WriteOptions,
@@ -19,26 +21,34 @@ from samsarrow.cli.offsets.apply import (
     write_options,
 )
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
-from samsarrow.cli.times import duration_option, instant_of, instant_option
+from samsarrow.cli.times import TIME_HELP, duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets
 from samsarrow.offsets.store import OffsetStoreError
+from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("group", shell_complete=complete_groups)
 @connected
 @write_options
 @storage_option
 @topic_option("The partitions to reset, with an offset or without; repeatable.")
 @click.option("--all-topics", is_flag=True, help="Every partition that the group has an offset for.")
+@click.option(
+    "--to",
+    "position",
+    callback=position_option,
+    metavar="POSITION",
+    help="earliest, latest, OFFSET, -N (N before the end) or TIME, as --from of `samsarrow consume`.",
+)
 @click.option("--to-earliest", is_flag=True, help="To the first available offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option(
     "--to-datetime",
     callback=instant_option,
     metavar="TIME",
-    help="To the first record at or after it, as --from @TIME of consume: local time unless it has an offset.",
+    help=f"To the first record at or after {TIME_HELP}.",
 )
 @click.option(
     "--by-duration",
@@ -57,6 +67,7 @@ def reset(
     storage: str,
     topics: tuple[TopicChoice, ...],
     all_topics: bool,
+    position: Position | None,
     to_earliest: bool,
     to_latest: bool,
     to_datetime: int | None,
@@ -81,19 +92,34 @@ def reset(
         To("offset", to_offset) if to_offset is not None else None,
     ]
     chosen = [candidate for candidate in candidates if candidate is not None]
-    if len(chosen) != 1:
+    if len(chosen) + (position is not None) != 1:
         raise click.UsageError(
-            "pass one of --to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by and --to-offset"
+            "pass one of --to, --to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by and --to-offset"
         )
     if bool(topics) == all_topics:
         raise click.UsageError("pass --topic TOPIC[:P,...], or --all-topics")
+    if position is not None and position.kind == "group":
+        raise click.UsageError("--to group would change nothing: pass earliest, latest, OFFSET, -N or TIME")
     store = cluster.store(storage, group)
+    if position is not None:
+        partitions = cluster.partitions(topics) if topics else sorted(stored(store))
+        apply_changes(cluster, store, _targets(cluster, partitions, position), write_options)
+        return
     [to] = chosen
     if to.kind == "shift":
         _shift(cluster, store, topics, to, write_options, start_over, state_dir or default_folder())
         return
     partitions = cluster.partitions(topics) if topics else sorted(stored(store))
     apply_changes(cluster, store, targets(cluster.end_offsets_consumer, partitions, to, {}), write_options)
+
+
+def _targets(
+    cluster: Cluster, partitions: list[TopicPartition], position: Position
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets of a position in the partitions."""
+    consumer = cluster.end_offsets_consumer
+    first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    return {tp: OffsetAndMetadata(at) for tp, at in offsets_at(consumer, position, first, last).items()}
 
 
 def _shift(
@@ -115,7 +141,7 @@ def _shift(
         targets_by_partition = targets(cluster.end_offsets_consumer, partitions, to, current)
     else:
         when, planned = before
-        click.echo(f"going on with the run of {when} that was not finished")
+        click.echo(f"continuing the unfinished run of {when}")
         targets_by_partition = {change.partition: change.after for change in planned}
         current = store.load(list(targets_by_partition))
         try:

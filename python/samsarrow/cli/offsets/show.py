@@ -1,4 +1,4 @@
-"""`samsarrow offsets list`, `describe` and `export`, which change nothing."""
+"""`samsarrow offsets describe` and `export`, which change nothing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from samsarrow.admin_types import OffsetSpec
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.offsets_lookup import look_up
-from samsarrow.cli.output import each_result, named, output_option, report_errors, show
+from samsarrow.cli.output import each_result, named, no_rows, output_option, output_options, report_errors, show
 from samsarrow.cli.share_groups import check_not_share, without_share_groups
-from samsarrow.exceptions import KafkaError, KafkaTimeoutError
+from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.formats import FORMATS, Snapshot, dump
 from samsarrow.offsets.move import stored
@@ -28,22 +29,6 @@ def group_options(command: Callable[..., None]) -> Callable[..., None]:
     command = storage_option(command)
     command = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")(command)
     return click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)(connected(command))
-
-
-@click.command("list")
-@connected
-@click.option("--state", "states", multiple=True, help="Only groups in this state, for example Empty; repeatable.")
-@output_option
-def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> None:
-    """List groups with their state, type and protocol.
-
-    Groups that have offsets only in ZooKeeper are not listed.
-    """
-    requested = {state.lower() for state in states}
-    groups = [g for g in cluster.admin.list_groups().values() if not requested or (g.state or "").lower() in requested]
-    show(
-        form, ("group", "state", "type", "protocol_type"), [(g.group, g.state, g.type, g.protocol_type) for g in groups]
-    )
 
 
 @dataclass(frozen=True)
@@ -67,7 +52,7 @@ HEADS = (
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=Command)
 @group_options
 @output_option
 def describe(
@@ -80,7 +65,7 @@ def describe(
 ) -> None:
     """Describe groups: offset, end, lag, metadata and member of each partition.
 
-    Unknown groups have no state; groups without offsets have a single line.
+    A group without offsets and members has a single line. A group that does not exist is an error, exit code 1.
     """
     names = selected_groups(cluster, groups, all_groups)
     lines: list[tuple[Any, ...]] = []
@@ -96,13 +81,24 @@ def describe(
         except KafkaError as error:
             errors[f"group {group}"] = error
             continue
+        if not rows and description is None:
+            errors[f"group {group}"] = _no_offsets(storage, topics)
+            continue
         unread |= {f"the end of {named(tp)}": error for tp, error in without_end.items()}
         first = (group, description and description.state)
         lines += [(*first, *_line(row)) for row in rows] or [(*first, *[None] * (len(HEADS) - len(first)))]
-    show(form, HEADS, lines)
+    show(form, HEADS, lines, "" if errors else no_rows("groups"))
     if unread:
         report_errors(errors | unread, len(errors) + len(lines), "groups and partitions")
     report_errors(errors, len(names), "groups")
+
+
+def _no_offsets(storage: str, topics: tuple[TopicChoice, ...]) -> KafkaError:
+    """Returns the error for a group that Kafka does not know and that has no offsets."""
+    partitions = " of these partitions" if topics else ""
+    if storage == "zookeeper":
+        return KafkaError(f"ZooKeeper has no offsets{partitions} for it")
+    return GroupIdNotFoundError(f"the group does not exist, or has no offsets{partitions}")
 
 
 def _line(row: Row) -> tuple[Any, ...]:
@@ -142,13 +138,16 @@ def _rows(
     return [Row(tp, found.get(tp), ends.get(tp), owners.get(tp)) for tp in partitions], errors
 
 
-@click.command()
+@click.command(cls=Command)
 @group_options
+@output_options(FORMATS, "The format of the file.", old=("--format",), default="json", show_default=True)
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="The format of the file."
-)
-@click.option(
-    "-O", "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A file instead of stdout."
+    "-O",
+    "--output-file",
+    "output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="A file instead of standard output.",
 )
 def export(
     cluster: Cluster,

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.commands import Command, section
 from samsarrow.cli.completion import topics
 from samsarrow.cli.connection import Connection, writes_values
 from samsarrow.cli.produce.typed import WriteFormats, written_options
 
+of_input, of_columns, of_records = (section(title) for title in ("Input", "Columns", "Records"))
 FORMATS = ("value", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet")
 # Arrow types of CSV columns, by their names on the command line.
 CSV_TYPES = {"string": "string", "short": "int16", "int": "int32", "long": "int64", "float": "float32",
@@ -46,7 +48,7 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     return found
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("topic", shell_complete=topics)
 @click.argument(
     "files",
@@ -55,21 +57,40 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
 )
 @writes_values
-@click.option(
+@of_input(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="By default from each file's suffix, otherwise value: one record per line. raw makes one record of a file.",
+    help="The format of the input: by default from each file's suffix, otherwise value, one record per line. raw makes "
+    "one record of a file.",
 )
-@click.option(
+@of_input(
     "-K",
     "--key-separator",
     callback=_separator,
     metavar="TEXT",
     help=r"The text between key and value of a line, as in -K : or -K '\t'.",
 )
-@click.option("--tombstone", is_flag=True, help="An empty value is null: it deletes its key in a compacted topic.")
-@click.option(
+@of_input("--tombstone", is_flag=True, help="An empty value is null: it deletes its key in a compacted topic.")
+@of_columns("--key-column", metavar="NAME", help="The column of keys in csv, arrow and parquet; by default key.")
+@of_columns(
+    "--value-column",
+    "value_columns",
+    multiple=True,
+    metavar="NAME",
+    help="The column of values; by default value, or without it all other columns as JSON. Repeatable.",
+)
+@of_columns("--partition-column", metavar="NAME", help="The column of partitions.")
+@of_columns("--timestamp-column", metavar="NAME", help="The column of timestamps.")  # fmt: skip
+@of_columns(
+    "--column-type",
+    "column_types",
+    multiple=True,
+    callback=_column_types,
+    metavar="NAME=TYPE",
+    help="The type of a csv column, as amount=long; otherwise cells are text. Repeatable.",
+)
+@of_records(
     "-H",
     "--header",
     "headers",
@@ -78,35 +99,17 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     metavar="NAME=VALUE",
     help="A header of every record; repeatable.",
 )
-@click.option(
+@of_records(
     "-z",
     "--compress",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     help="The compression; by default compression.type, or none.",
 )
-@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="The partition of all records.")
-@click.option(
+@of_records("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="The partition of all records.")
+@of_records(
     "--repartition",
     is_flag=True,
     help="Ignore the partitions of envelopes and of tables that consume wrote: keys choose the partition.",
-)
-@click.option("--key-column", metavar="NAME", help="The column of keys in csv, arrow and parquet; by default key.")
-@click.option(
-    "--value-column",
-    "value_columns",
-    multiple=True,
-    metavar="NAME",
-    help="The column of values; by default value, or without it all other columns as JSON. Repeatable.",
-)
-@click.option("--partition-column", metavar="NAME", help="The column of partitions.")
-@click.option("--timestamp-column", metavar="NAME", help="The column of timestamps.")  # fmt: skip
-@click.option(
-    "--column-type",
-    "column_types",
-    multiple=True,
-    callback=_column_types,
-    metavar="NAME=TYPE",
-    help="The type of a csv column, as amount=long; otherwise cells are text. Repeatable.",
 )
 @written_options
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
@@ -119,7 +122,7 @@ def produce(connection: Connection, topic: str, files: tuple[Path, ...], **optio
       echo "hello" | samsarrow produce greetings
       samsarrow produce orders orders.parquet --key-column customer -z zstd
       printf 'k1:v1\\nk2:\\n' | samsarrow produce table -K : --tombstone
-      samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
+      samsarrow consume orders -o envelope | samsarrow produce copy --format envelope
       samsarrow produce orders orders.parquet --value avro --registry http://localhost:8081
     """  # noqa: D301 - click needs the character
     # Imported here because the import is slow, and help and completion do not need the module.

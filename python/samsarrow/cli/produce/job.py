@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from samsarrow.cli.connection import Connection
-from samsarrow.cli.partial_failure import PartialFailure
+from samsarrow.cli.errors import NoSuchPartition, NotFound, PartialFailure
+from samsarrow.cli.numbers import written_text
 from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, InputOptions, chunks
 from samsarrow.cli.produce.typed import WriteFormats
 from samsarrow.cli.progress import progress
@@ -83,17 +85,20 @@ class Job:
             partition_column, timestamp_column, {name: pa.type_for_alias(kind) for name, kind in column_types.items()},
             types.get("key"), types.get("value"),
         )  # fmt: skip
-        self.sent = 0
+        # Delivered records, and the bytes of their batches.
+        self.sent, self.size = 0, 0
         self._pending: deque[tuple[Chunk, str, BatchDelivery]] = deque()
 
     def run(self) -> None:
         """Sends all records, and waits until they are delivered."""
+        started = time.monotonic()
         fixed = {} if self.compress is None else {"compression_type": self.compress}
         producer = self.connection.producer(**fixed)
         try:
             self._check_topic()
             with Signals():
                 self._send_all(producer)
+            self.size = producer.metrics().bytes
         except (KafkaError, click.ClickException) as error:
             # Waits for pending deliveries, to report how many records were sent.
             failed = self._complete_rest()
@@ -103,21 +108,17 @@ class Job:
             raise PartialFailure(f"{text}; {self.sent:,} records were sent{failed}") from None
         finally:
             producer.close(errors="log")
-        if sys.stderr.isatty():
-            click.echo(f"{self.sent:,} records sent to {self.topic}", err=True)
+        text = written_text(self.sent, self.size, time.monotonic() - started)
+        click.echo(f"{text} sent to {self.topic}", err=True)
 
     def _check_topic(self) -> None:
         listed = self.connection.admin.list_topics([self.topic])
         if self.topic not in listed:
-            raise click.UsageError(
-                f"there is no topic {self.topic} at {self.connection.servers}, or you may not see it; "
-                f"`samsarrow topics create {self.topic}` makes one"
-            )
+            hint = f"`samsarrow topics create {self.topic}` creates it"
+            raise NotFound(f"topic {self.topic}", self.connection.servers, hint)
         count = listed[self.topic].partitions
         if self.partition is not None and self.partition >= count:
-            raise click.UsageError(
-                f"topic {self.topic} has {count} partitions, from 0 on: there is no {self.partition}"
-            )
+            raise NoSuchPartition(self.topic, count, self.partition)
 
     def _send_all(self, producer: Producer) -> None:
         for path, form in self.inputs:
@@ -197,7 +198,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], str, Callable[[], None]]]:
         stream = path.open("rb")
     except OSError as error:
         raise click.FileError(str(path), error.strerror) from None
-    with stream, progress(path.name, path.stat().st_size) as bar:
+    with stream, progress(path.name, path.stat().st_size, "B") as bar:
         position = 0
 
         def update() -> None:

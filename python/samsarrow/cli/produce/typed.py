@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from samsarrow.cli.commands import section
 from samsarrow.cli.consume.typed import FORMATS, SCHEMAS, check_schema_options, schema_options, text_of
 
 if TYPE_CHECKING:
@@ -17,19 +18,25 @@ if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
 
 _SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+option = section("Keys and values")
 _OPTIONS = (
-    click.option("--value", type=FORMATS, help="The format of values from columns of csv, arrow and parquet."),
-    click.option("--key", type=FORMATS, help="The format of keys from a column."),
-    click.option(
+    option(
+        "--value",
+        type=FORMATS,
+        metavar="FORMAT",
+        help=f"The format of values from columns of csv, arrow and parquet: {', '.join(FORMATS.choices)}.",
+    ),
+    option("--key", type=FORMATS, metavar="FORMAT", help="The format of keys from a column, with the same names."),
+    option(
         "--value-schema",
         type=_SCHEMA_FILE,
         metavar="FILE",
         help="The schema to write values with, registered if necessary; by default derived from the columns (avro), or "
         "the latest version of TOPIC-value.",
     ),
-    click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
-    click.option("--message", metavar="NAME", help="With protobuf: the message of the file; by default the first."),
-    click.option(
+    option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
+    option("--message", metavar="NAME", help="With protobuf: the message of the file; by default the first."),
+    option(
         "--import",
         "imports",
         multiple=True,
@@ -37,7 +44,7 @@ _OPTIONS = (
         metavar="FILE",
         help="With protobuf: a file that schemas import and the registry does not have; repeatable.",
     ),
-    click.option(
+    option(
         "--recursion",
         type=click.IntRange(0, 1000),
         metavar="N",
@@ -48,8 +55,8 @@ _OPTIONS = (
 
 def written_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of `WriteFormats` to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for add_option in reversed(_OPTIONS):
+        command = add_option(command)
     return command
 
 

@@ -1,0 +1,150 @@
+"""Classes of all commands: help in sections, and hints for names that do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import click
+
+# Names of commands in other tools, with the names here.
+SYNONYMS = {
+    "add": ("create", "set", "add"), "cat": ("consume",), "console-consumer": ("consume",),
+    "console-producer": ("produce",), "consumer-groups": ("groups",), "get": ("describe", "show", "get"),
+    "info": ("describe", "show"), "ls": ("list",), "new": ("create",), "publish": ("produce",), "read": ("consume",),
+    "remove": ("delete", "remove"), "rm": ("delete", "remove"), "send": ("produce",), "show": ("describe", "show"),
+    "subscribe": ("consume",), "tail": ("consume",), "transactions": ("txns",), "write": ("produce",),
+}  # fmt: skip
+# Options of other tools and of earlier versions: the option here, and a text for the error. An entry applies to
+# commands that have the option; an empty option applies to all commands.
+OPTION_HINTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "--bootstrap-server": (("--bootstrap-servers", "-b HOST:PORT names the cluster"),),
+    "--broker-list": (("--bootstrap-servers", "-b HOST:PORT names the cluster"),),
+    "--command-property": (("-X", "-X NAME=VALUE sets a client option"),),
+    "--config": (("-X", "-X NAME=VALUE sets a client option"),),
+    "--consumer.config": (("-F", "-F FILE reads client options"),),
+    "--delete-config": (("--unset", "--unset NAME restores a default"),),
+    "--format": (("--output", "-o FORMAT sets the format of the output"),),
+    "--from-beginning": (("--from", "use --from earliest"),),
+    "--json": (("--output", "use -o json"),),
+    "--max-messages": (("--count", "-n N limits the number of records"),),
+    "--producer.config": (("-F", "-F FILE reads client options"),),
+    "--property": (("-X", "-X NAME=VALUE sets a client option"),),
+    "--topic": (("", "name the topic without --topic"),),
+}
+
+
+class Option(click.Option):
+    """An option with a section of the help, and with names that the help does not show.
+
+    Args:
+        *arguments: arguments of `click.Option`.
+        section: title of the section.
+        old: names of earlier versions, and of other tools, which are accepted too.
+        **settings: arguments of `click.Option`.
+    """
+
+    def __init__(self, *arguments: Any, section: str = "Options", old: Sequence[str] = (), **settings: Any) -> None:
+        [names, *others] = arguments
+        super().__init__([*names, *old], *others, **settings)
+        self.section = section
+        self._old = frozenset(old)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Returns the names and the text for the help."""
+        shown = copy(self)
+        shown.opts = [name for name in self.opts if name not in self._old]
+        return click.Option.get_help_record(shown, ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Returns the names for errors."""
+        return " / ".join(f"'{name}'" for name in self.opts if name not in self._old)
+
+
+def section(title: str) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
+    """Returns a function like `click.option`, whose options are in a section of the help."""
+    return partial(click.option, cls=Option, section=title)
+
+
+CONNECTION = "Connection"
+
+
+class Command(click.Command):
+    """A command whose help has options in sections, and whose errors about options have hints."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options: those without a section first, those of the connection last."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        help_record: list[tuple[str, str]] = []
+        help_option = self.get_help_option(ctx)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                title = getattr(param, "section", "Options")
+                (help_record if param is help_option else sections.setdefault(title, [])).append(record)
+        last = sections.pop(CONNECTION, None)
+        if last is not None:
+            sections[CONNECTION] = last
+        sections["Options" if sections["Options"] else list(sections)[-1]] += help_record
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; adds a hint to the error about an option that does not exist."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            existing = {name for param in self.params for name in param.opts}
+            for option, hint in OPTION_HINTS.get(error.option_name, ()):
+                if not option or option in existing:
+                    raise click.UsageError(f"{error.message.rstrip('.')}: {hint}", ctx) from None
+            raise
+
+
+class CommandGroup(click.Group):
+    """A group of commands, whose error about a command that does not exist suggests others."""
+
+    command_class = Command
+    group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command to run.
+
+        Raises:
+            click.UsageError: there is no such command.
+        """
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        suggested = self.suggestions(ctx, name)
+        did_you_mean = f" Did you mean {_either([f'{text!r}' for text in suggested])}?" if suggested else ""
+        raise click.UsageError(f"No such command {name!r}.{did_you_mean}", ctx)
+
+    def suggestions(self, ctx: click.Context, name: str) -> list[str]:
+        """Returns the names of commands that the user may have meant, at most six."""
+        names = self.list_commands(ctx)
+        lower = name.lower()
+        same = [known for known in SYNONYMS.get(lower, ()) if known in names]
+        # Every short name is similar to another, such as `ls` to `acls`.
+        close = get_close_matches(lower, names, cutoff=0.65) if len(lower) > 2 else []
+        return (same or close or self._nested(ctx, names, lower))[:6]
+
+    def _nested(self, ctx: click.Context, names: Iterable[str], name: str) -> list[str]:
+        """Returns commands of subgroups: `groups lag` for `lag`."""
+        groups = ((group, self.get_command(ctx, group)) for group in names)
+        return [
+            f"{group} {name}"
+            for group, command in groups
+            if isinstance(command, click.Group) and name in command.list_commands(ctx)
+        ]
+
+
+def _either(texts: Sequence[str]) -> str:
+    return " or ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else texts[0]
