@@ -296,4 +296,4 @@ def _bar(label: str, length: int | None, shown: bool | None) -> AbstractContextM
     # Imported here because the bar needs the modules of the command line.
     from samsarrow.cli.progress import progress
 
-    return progress(label, length, force=True)
+    return progress(label, length, "records", force=True)

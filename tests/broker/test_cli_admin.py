@@ -58,7 +58,8 @@ def test_topics_create_with_assignment(command, admin):
     # A dry run rejects all arguments that the controller would reject.
     assert "must be a known broker" in command("topics", "create", "far", "--assignment", "9", "--dry-run", code=1).err
     assert "already exists" in command("topics", "create", "placed", "ok", "--dry-run", code=3).err
-    assert "or there already" in command("topics", "create", "placed", "--dry-run", "--if-not-exists").err
+    created = command("topics", "create", "placed", "new", "--dry-run", "--if-not-exists").err
+    assert created.splitlines() == ["placed: exists already, unchanged", "new: would be created"]
     for wrong, text in (("1:1", "twice"), ("1;2", "names no brokers"), ("", "names no brokers")):
         assert text in command("topics", "create", "x", "--assignment", wrong, code=2).err
     assert "omit --partitions and -r" in command("topics", "create", "x", "-p", "1", "--assignment", "1", code=2).err

@@ -93,6 +93,8 @@ def test_topics_create_and_delete(command, admin):
     assert command("topics", "delete", "a", "b", "--if-exists", "-y").err == "a: deleted\n"
     assert command("topics", "alter", "b", "--partitions", "2", "--if-exists").err == "nothing to change\n"
     command("topics", "create", "x y", code=1)
+    wrong = command("topics", "create", "x", "-X", "retention.ms=5", code=2).err
+    assert "; --config retention.ms=VALUE is for settings of topics" in wrong
     command("topics", "create", "z", "--set", "nonsense", code=2)
 
 

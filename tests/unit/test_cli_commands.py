@@ -46,7 +46,7 @@ def test_every_command_and_option_has_help():
         (["topic", "list"], "'topics'"), (["consum", "t"], "'consume'"), (["produces"], "'produce'"),
         (["read", "t"], "'consume'"), (["ls"], ""), (["consumer-groups"], "'groups'"), (["lag"], "'groups lag'"),
         (["topics", "lst"], "'list'"), (["topics", "ls"], "'list'"), (["topics", "rm", "t"], "'delete'"),
-        (["groups", "descibe"], "'describe'"), (["offsets", "rest"], "'reset'"), (["schema", "get"], "'show'"),
+        (["groups", "describes"], "'describe'"), (["offsets", "rest"], "'reset'"), (["schema", "get"], "'show'"),
         (["describe", "t"], "'topics describe'"), (["xyzzy"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

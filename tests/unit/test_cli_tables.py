@@ -3,11 +3,14 @@
 import json
 import os
 import pty
+import re
+import time
 
 import pytest
 
 from samsarrow.cli import output
 from samsarrow.cli.numbers import MetadataVersion, Size, Timestamp, rate_text, size_text, written_text
+from samsarrow.cli.progress import progress
 from samsarrow.cli.tables import Table, table
 
 
@@ -95,6 +98,28 @@ def test_lists_without_rows(capsys, form, out):
     assert capsys.readouterr() == (out, "no topics\n")
     output.show(form, ("a", "b"), [])
     assert capsys.readouterr() == (out, "")
+
+
+def test_progress_bars_show_a_rate(monkeypatch):
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with progress("orders.parquet", 100_000_000, "B") as update:
+            # click computes averages once per second.
+            time.sleep(1.05)
+            update(50_000_000)
+            shown = ""
+            while "/s" not in shown:
+                shown += os.read(leader, 4096).decode()
+    os.close(leader)
+    assert "orders.parquet" in shown
+    assert re.search(r"4[\d.]+ MB/s", shown), shown
+
+
+def test_no_progress_bar_without_a_terminal(capsys):
+    with progress("orders.parquet", 100, "B") as update:
+        update(50)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_tables_are_cut_to_the_terminal(monkeypatch):

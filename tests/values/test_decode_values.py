@@ -151,8 +151,8 @@ def test_kafka_primitive_types(name: Any, value: bytes, want: object, kind: pa.D
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Avro(), "schema is left out with 0 writers"),
-        (lambda: Avro(writers={1: "int", 2: "long"}), "schema is left out with 2 writers"),
+        (lambda: Avro(), "Avro has no schema: pass schema, or the registry"),
+        (lambda: Avro(writers={1: "int", 2: "long"}), "Avro with 2 writers has no schema for the rows: pass schema"),
         (lambda: Avro("{"), "the schema is no JSON"),
         (lambda: Avro(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
         (lambda: Avro(EVENT, framing="x"), "framing must be"),

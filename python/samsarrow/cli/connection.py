@@ -224,7 +224,7 @@ def connected_as(
             try:
                 command(connection, **arguments)
             except ConfigurationError as error:
-                raise click.UsageError(str(error)) from None
+                raise click.UsageError(f"{error}{_about_topic_settings(given)}") from None
             finally:
                 connection.close()
 
@@ -266,6 +266,13 @@ def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: boo
             if registry if of_registry else any(options_of(client, {name: ""}) for client in clients):
                 continue
             raise click.UsageError(_unused_option(name, users, bool(clients)))
+
+
+def _about_topic_settings(given: Mapping[str, str]) -> str:
+    """Returns a hint if `-X` has a name that no client has, and the command has `--config` for settings of topics."""
+    existing = {name for param in click.get_current_context().command.params for name in param.opts}
+    unknown = [name for name in given if kind_of(name) == "unknown"]
+    return f"; --config {unknown[0]}=VALUE is for settings of topics" if unknown and "--config" in existing else ""
 
 
 def _unused_option(name: str, users: Sequence[str], cluster: bool) -> str:

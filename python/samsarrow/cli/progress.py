@@ -34,7 +34,8 @@ def progress(
         return rate_text(1 / bar.time_per_iteration, unit) if bar.time_per_iteration else None
 
     file: Any = sys.stderr if sys.stderr.isatty() else _Shown(sys.stderr)
-    with click.progressbar(length=length, label=label, file=file, item_show_func=rate) as bar:
+    bar = click.progressbar(length=length, label=label, file=file, item_show_func=rate)
+    with bar:
         yield bar.update
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -270,9 +271,10 @@ def create(
     outcomes = run_batch(new_topics, lambda: create_topics(list(new_topics.values()), validate_only=dry_run))
     existing = [name for name, error in outcomes.items() if isinstance(error, TopicAlreadyExistsError)]
     if if_not_exists:
-        outcomes |= dict.fromkeys(existing)
-    done = "would be created" if dry_run else "created"
-    print_outcomes(outcomes.items(), f"{done}, or there already" if if_not_exists else done)
+        for name in existing:
+            click.echo(f"{name}: exists already, unchanged", err=not sys.stdout.isatty())
+            del outcomes[name]
+    print_outcomes(outcomes.items(), "would be created" if dry_run else "created")
 
 
 @topics.command()

@@ -110,9 +110,11 @@ class Avro(RegistryFormat):
         else:
             known_writers = [(None, _text(text)) for text in writers]
         if schema is None and registry is None:
+            if not known_writers:
+                raise ConfigurationError("Avro has no schema: pass schema, or the registry that has the schemas")
             if len(known_writers) != 1:
                 raise ConfigurationError(
-                    f"schema is left out with {len(known_writers)} writers: it is the schema of the rows"
+                    f"Avro with {len(known_writers)} writers has no schema for the rows: pass schema, or a registry"
                 )
             schema = known_writers[0][1]
         if isinstance(fields, str):

@@ -121,6 +121,8 @@ class Job:
                 self.decode_errors.report()
             if self.output.to_file and (self.signals.received is None or self.follow):
                 self._report_written()
+            elif not self.output.rows and self.output_format.form == "table":
+                click.echo("no records", err=True)
             self.signals.raise_received()
 
     def _report_written(self) -> None:
