@@ -1,6 +1,7 @@
 """Every command that uses a cluster, on Kafka 4.3.1: the output equals the results of Java's client or of Admin."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +71,23 @@ def rows(ended: Ended) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.out.splitlines()]
 
 
+def test_missing_names_are_errors(command: Command, admin: Admin) -> None:
+    """Exit code 1, one line on standard error, and nothing on standard output."""
+    for arguments in (
+        ("offsets", "describe", "NOSUCH"), ("groups", "describe", "NOSUCH"), ("groups", "lag", "NOSUCH"),
+        ("groups", "list", "NOSUCH"), ("topics", "list", "NOSUCH"), ("topics", "describe", "NOSUCH"),
+        ("topics", "delete", "NOSUCH", "--yes"), ("topics", "offsets", "NOSUCH"), ("consume", "NOSUCH"),
+        ("produce", "NOSUCH"), ("offsets", "reset", "g", "--topic", "NOSUCH", "--to", "latest"),
+        ("replicas", "reassign", "NOSUCH", "--to", "0=1"), ("bench", "consume", "NOSUCH"),
+    ):  # fmt: skip
+        done = command(*arguments, code=1)
+        assert done.out == "", arguments
+        assert "NOSUCH" in done.err, arguments
+        assert "Usage" not in done.err, arguments
+    assert command("groups", "delete", "NOSUCH", "--if-exists", "--yes").err == "nothing to delete\n"
+    assert command("topics", "delete", "NOSUCH", "--if-exists", "--yes").err == "nothing to delete\n"
+
+
 def test_topics(command: Command, admin: Admin) -> None:
     command("topics", "create", "a-1", "a-2", "-p", 2, "--set", "retention.ms=3600000", "--dry-run")
     assert "a-1" not in admin.list_topics()
@@ -101,7 +119,7 @@ def test_topics(command: Command, admin: Admin) -> None:
     assert rows(command("topics", "describe", "a-1", "--under-replicated")) == []
     assert [r["offset"] for r in rows(command("topics", "offsets", "a-1"))] == [3, 0, 0]
     assert [r["offset"] for r in rows(command("topics", "offsets", "a-1", "--at", "-1h"))] == [0, 0, 0]
-    assert rows(command("topics", "trim", "a-1", "--before", 2, "--partition", 0, "--dry-run"))[0]["offsets"] == 2
+    assert rows(command("topics", "trim", "a-1", "--before", 2, "--partition", 0, "--dry-run"))[0]["max_records"] == 2
     assert "pass --yes" in command("topics", "trim", "a-1", "--before", 2, "--partition", 0, code=2).err
     [trimmed] = rows(command("topics", "trim", "a-1", "--before", 2, "--partition", 0, "--yes"))
     assert trimmed["new_beginning"] == 2
@@ -364,6 +382,7 @@ def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaSe
     assert (cluster["cluster_id"], cluster["brokers"]) == (java["cluster"]["id"], len(java["cluster"]["nodes"]))
     assert (cluster["quorum_leader"], cluster["voters"]) == (java["quorum"]["leader"], java["quorum"]["voters"])
     assert [r["broker"] for r in rows(command("cluster", "brokers"))] == java["cluster"]["nodes"]
+    assert re.search(r" [34]\.\d-IV\d \(\d+\) ", command("cluster", "describe", "-o", "table").out)
     levels = {r["feature"]: r["level"] for r in rows(command("cluster", "features")) if r["level"]}
     assert levels == {name: level for name, (_, level) in java["features"].items()}
     assert [r["node"] for r in rows(command("cluster", "quorum")) if r["state"] == "leader"] == [
@@ -397,7 +416,7 @@ def test_replicas(command: Command, admin: Admin, tmp_path: Path) -> None:
     assert "moved-0: moved" in command("replicas", "reassign", "--file", plan, "--wait").err
     assert "there is no broker 9" in command("replicas", "reassign", "moved", "--to", "0=9", "--dry-run", code=1).err
     assert "moved-0: " in command("replicas", "reassign", "moved", "--to", "0=9", "--to", "1=1", code=3).err
-    assert "nothing is under way" in command("replicas", "reassign", "moved", "--cancel").err
+    assert "no replicas are being moved" in command("replicas", "reassign", "moved", "--cancel").err
 
 
 def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:
