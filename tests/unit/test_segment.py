@@ -286,7 +286,7 @@ def test_appended_data_is_not_read(write):
     ("make", "code", "text"),
     [
         (lambda folder: [folder / "gone.log"], 2, "does not exist"),
-        (lambda folder: [folder], 2, "is a directory"),
+        (lambda folder: [folder], 2, "has no files that end in .log, .checkpoint"),
         (lambda folder: [], 2, "Missing argument"),
         (lambda folder: [touch(folder / "notes.txt")], 2, "is not a segment file"),
         (lambda folder: [touch(folder / "00.index")], 1, "00.log, which it is an index of, is not beside it"),

@@ -230,7 +230,7 @@ def assignment_option(
     "--replication-factor",
     type=click.IntRange(1, 32767),
     metavar="N",
-    help="The number of replicas; by default the brokers'.",
+    help="The number of replicas; by default the brokers' default.replication.factor.",
 )
 @click.option(
     "--config",
