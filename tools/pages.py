@@ -198,8 +198,16 @@ def index() -> str:
     return "".join(parts)
 
 
+def first_page() -> str:
+    """Returns the first page of the site: the README, with links from its folder to pages, and names of other files."""
+    text = re.sub(r"<!-- README only -->\n.*?<!-- end -->\n\n", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    # The site has only what is in docs/.
+    text = re.sub(r"\[([^]]+)\]\((?!docs/|#|https?:)[^)]+\)", r"`\1`", text)
+    return text.replace("](docs/", "](")
+
+
 INDEX = ROOT / "docs" / "adr" / "README.md"
-PAGES = {ERRORS: errors, ROOT / "mkdocs.yml": menu, INDEX: index}
+PAGES = {ROOT / "docs" / "index.md": first_page, ERRORS: errors, ROOT / "mkdocs.yml": menu, INDEX: index}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,12 @@ line { stroke: currentColor; stroke-opacity: .2; }
 rect { fill: currentColor; fill-opacity: .55; }
 .ours { fill: #0969da; fill-opacity: 1; }
 .bare { fill-opacity: .12; stroke: currentColor; stroke-opacity: .6; }
-@media (prefers-color-scheme: dark) { svg { color: #e6edf3; } .ours { fill: #4493f8; } }
+.page { fill: #ffffff; fill-opacity: 1; }
+@media (prefers-color-scheme: dark) {
+  svg { color: #e6edf3; }
+  .ours { fill: #4493f8; }
+  .page { fill: #0d1117; }
+}
 """
 Element = ET.Element
 
@@ -32,12 +37,20 @@ def bars(title: str, panels: Mapping[str, Mapping[str, float]]) -> str:
     svg.set("height", str(height))
     ET.SubElement(svg, "title").text = title
     ET.SubElement(svg, "style").text = STYLE
+    # Viewers of images have a background of their own, whose color the text may have.
+    ET.SubElement(svg, "rect", {"width": "100%", "height": "100%", "class": "page"})
     text(svg, 16, 28, title, "title")
-    text(svg, 16, 50, "Outlined bars make no Arrow: what the broker can give, and what other languages read.", "tick")
+    text(
+        svg,
+        16,
+        50,
+        "Outlined bars do not produce Arrow: the limit of the broker, and clients of other languages.",
+        "tick",
+    )
     top = 60
     for name, rates in panels.items():
         top = panel(svg, top, name, rates)
-    text(svg, (LEFT + RIGHT) / 2, top + 10, "million records a second, median of runs", anchor="middle")
+    text(svg, (LEFT + RIGHT) / 2, top + 10, "million records per second, median of the runs", anchor="middle")
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"
 

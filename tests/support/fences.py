@@ -128,6 +128,25 @@ def console(text: str) -> tuple[list[str], str]:
     return commands, "".join(f"{line}\n" for line in lines if not line.startswith("$ "))
 
 
+def commands(text: str) -> list[str]:
+    """Returns the commands of a fence: lines that end with a backslash or a pipe, or within quotes, continue."""
+    found: list[str] = []
+    line = ""
+    for part in text.splitlines():
+        # POSIX removes a backslash with its newline, `shlex` does not.
+        line = f"{line}\n{part}" if line and not line.endswith("\\") else line[:-1] + part
+        try:
+            shlex.split(line, comments=True)
+        except ValueError:
+            # A quotation or an escape continues in the next line.
+            continue
+        if not line.endswith("|"):
+            found.append(line)
+            line = ""
+    assert not line, f"the last command does not end: {line}"
+    return found
+
+
 def program(folder: Path) -> Path:
     """Creates a folder with a `samsarrow` command like an installation's, to be put on the PATH of shells."""
     script = folder / "bin" / "samsarrow"

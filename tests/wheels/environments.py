@@ -24,7 +24,7 @@ SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
 # Newest Python of Debian's unstable suite for which pyarrow has wheels.
 NEWEST = "3.15"
 # The first example of the README, and its output.
-FIRST_SCREEN = re.compile(r"## First batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)
+FIRST_SCREEN = re.compile(r"## The first batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
