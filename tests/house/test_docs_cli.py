@@ -6,7 +6,7 @@ import pytest
 
 from samsarrow.testing import Broker, Registry
 from support.commands import runner
-from support.fences import ROOT, console, fences, program, shell, topics_of
+from support.fences import ROOT, commands, console, fences, program, shell, topics_of
 
 PAGE = ROOT / "docs" / "cli.md"
 TEXT = PAGE.read_text()
@@ -29,7 +29,7 @@ def test_commands_of_the_cli_page_run_as_written(
         for one in shown:
             text = one.text.replace("localhost:9092", broker.bootstrap_servers)
             text = text.replace("http://localhost:8081", registry.url)
-            lines, expected = console(text) if one.language == "console" else (text.splitlines(), None)
+            lines, expected = console(text) if one.language == "console" else (commands(text), None)
             printed = ""
             for line in lines:
                 out, in_shell = shell(line, command)

@@ -44,6 +44,8 @@ LAST_LINES = {
 }
 # Modules that the programs of a page import. The modules emit warnings, so these pages do not run in strict mode.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
+# Characters in a line of code on the site, in the narrowest window with both columns of links.
+WIDTH = 84
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
 FENCES = [fence for page in pages() for fence in fences(page)]
 RUN = [one for one in FENCES if one.language in ("python", "console")]
@@ -66,6 +68,18 @@ def test_every_fence_is_run() -> None:
     for page, test in TESTED_ELSEWHERE.items():
         text = (ROOT / test).read_text()
         assert page in text or Path(page).name in text, f"{test} does not speak of {page}"
+
+
+def test_fences_fit_the_width_of_a_page() -> None:
+    texts = [one for path in (ROOT / "docs").rglob("*.md") for one in fences(path)] + list(fences(ROOT / "README.md"))
+    # Diagrams are not shown as text.
+    lines = [
+        f"{one.page}:{one.line + number}"
+        for one in texts
+        for number, line in enumerate(one.text.splitlines(), 1)
+        if one.language != "mermaid" and len(line) > WIDTH
+    ]
+    assert lines == [], f"lines of code that are longer than {WIDTH} characters are cut off on the site"
 
 
 @pytest.mark.parametrize("page", list(dict.fromkeys(one.page for one in TESTED_HERE)))
