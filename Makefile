@@ -326,8 +326,6 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
 generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options; methods of the admin clients; THIRD-PARTY-NOTICES
-	$(BIN)/python -m samsarrow.cli options > docs/options.md
-	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
 	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
 	$(BIN)/python tools/generate.py
 	$(BIN)/python tools/admin_methods.py

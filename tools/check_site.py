@@ -1,4 +1,4 @@
-"""Checks the built site (`make site`): links, anchors, ids, images, external resources, and names of the API.
+"""Checks the built site (`make site`): links, anchors, ids, images, external resources, docstrings, and names.
 
 python tools/check_site.py site
 """
@@ -6,6 +6,7 @@ python tools/check_site.py site
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from html.parser import HTMLParser
@@ -36,6 +37,9 @@ class Page(HTMLParser):
         self.fetched: list[str] = []
         self.wrong: list[str] = []
         self.title = self.language = ""
+        self._link: str | None = None
+        # Classes of the last element that began.
+        self._last = ""
         self._open: list[str] = []
         self.feed(path.read_text())
         self.close()
@@ -52,6 +56,10 @@ class Page(HTMLParser):
             self.language = config.get("lang", "")
         if tag == "a" and "href" in config:
             self.links.append(config["href"])
+            self._link = ""
+        if tag == "div" and "highlight" in config.get("class", "") and "doc-contents" in self._last:
+            self.wrong.append("a docstring begins with a block of code: its first paragraph is indented")
+        self._last = config.get("class", "")
         if tag in FETCHED and (place := config.get(FETCHED[tag])) and config.get("rel") not in NAMES:
             self.fetched.append(place)
         if tag == "img" and not config.get("alt"):
@@ -70,12 +78,18 @@ class Page(HTMLParser):
         if tag not in self._open:
             self.wrong.append(f"</{tag}> ends nothing")
             return
+        if tag == "a":
+            if self._link and self._link.endswith(".md"):
+                self.wrong.append(f"a link shows the name of a file: {self._link}")
+            self._link = None
         while (last := self._open.pop()) != tag:
             if last not in ("p", "li"):
                 self.wrong.append(f"</{tag}> ends <{last}>")
 
     def handle_data(self, data: str) -> None:
-        """Collects the title."""
+        """Collects the title, and the text of a link."""
+        if self._link is not None:
+            self._link += data.strip()
         if self._open and self._open[-1] == "title":
             self.title += data.strip()
 
@@ -97,6 +111,7 @@ def check(folder: Path) -> tuple[int, int, list[str]]:
             if problem := _broken(link, path, folder, pages):
                 wrong.append(f"{name}: {link}: {problem}")
     wrong += [f"{path.relative_to(folder)}: fetches a font or a style" for path in _foreign_styles(folder)]
+    wrong += [f"{name}: no entry for {item}" for name, item in _missing_entries(folder, pages)]
     api = [page.ids for path, page in pages.items() if path.parent.name == "api"]
     shown = {item.rpartition(".")[2] for ids in api for item in ids}
     wrong += [f"api: {name} is on no page" for name in _public() if name not in shown]
@@ -118,6 +133,18 @@ def _broken(link: str, path: Path, folder: Path, pages: dict[Path, Page]) -> str
     if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
         return "" if parts.fragment == "__skip" else "there is no such anchor"
     return ""
+
+
+def _missing_entries(folder: Path, pages: dict[Path, Page]) -> list[tuple[str, str]]:
+    """Returns options, metrics and errors in docs/ that have no anchor on the site."""
+    found = []
+    for name in ("options", "metrics", "errors"):
+        source = ROOT / "docs" / f"{name}.md"
+        if (page := pages.get(folder / f"{name}.html")) is not None:
+            headings = re.findall(r"^### `([^`]+)`$", source.read_text(), re.MULTILINE)
+            anchors = {heading: re.sub(r"[^\w-]", "", heading.lower()) for heading in headings}
+            found += [(f"{name}.html", heading) for heading, anchor in anchors.items() if anchor not in page.ids]
+    return found
 
 
 def _foreign_styles(folder: Path) -> list[Path]:

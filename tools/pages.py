@@ -16,9 +16,9 @@ from samsarrow.exceptions import AuthorizationError, FencedError, KafkaError
 ROOT = Path(__file__).resolve().parents[1]
 ERRORS = ROOT / "docs" / "errors.md"
 TABLES = "<!-- Below: by `make generate`, from the exceptions and the table in rust/wire. -->\n"
-MENU = "      # Below: the decisions, by `make generate`.\n"
+MENU = "          # Below: the decisions, by `make generate`.\n"
 
-# Remedies by class of error; the remedies of other errors follow from their flags.
+# Remedies by class of error, as sentences without a full stop; those of other errors follow from their flags.
 OWN = {
     "RetriableError": "retry later",
     "AuthorizationError": "grant the permission: [ACLs](security.md)",
@@ -101,40 +101,58 @@ def errors() -> str:
     """Returns the page of errors: lines up to the marker are hand-written."""
     own, mark, _ = ERRORS.read_text().partition(TABLES)
     assert mark, f"docs/errors.md has no line {TABLES!r}"
-    lines = ["", "## Client errors", "", "| class | when | what to do |", "|---|---|---|"]
     table = {name: (code, retriable, fatal) for code, name, retriable, fatal, _, _ in _core.error_table()}
-    for name, found in vars(exceptions).items():
-        if inspect.isclass(found) and issubclass(found, KafkaError) and found is not KafkaError and name not in table:
-            lines.append(f"| `{name}`{_flags(found)} | {_first(found)} | {OWN[name]} |")
-    lines += ["", "The base of all, `KafkaError`, is also raised as such, for codes that no class is known for."]
-    lines += ["", "## Errors of offset stores, administration and Spark", ""]
-    lines += ["| class | when | what to do |", "|---|---|---|"]
-    for module, classes in MORE.items():
-        for name, remedy in classes.items():
-            lines.append(f"| `{_home(module)}.{name}` | {_first(_source(module, name))} | {remedy} |")
-    lines += [
-        "",
-        "## Protocol errors",
-        "",
-        "Errors in responses of brokers; the classes are in `samsarrow.exceptions`.",
-        "",
-    ]
-    lines += ["| code | class | when | what to do |", "|---|---|---|---|"]
     unknown = set(PROTOCOL) - set(table)
     assert not unknown, unknown
+    client = [
+        _entry(name, [], _flags(found), _first(found), OWN[name])
+        for name, found in vars(exceptions).items()
+        if inspect.isclass(found) and issubclass(found, KafkaError) and found is not KafkaError and name not in table
+    ]
+    more = [
+        _entry(f"{_home(module)}.{name}", [], [], _first(_source(module, name)), remedy)
+        for module, classes in MORE.items()
+        for name, remedy in classes.items()
+    ]
+    protocol = []
     for code, name, _, _, meaning, kafka in _core.error_table():
         shown = getattr(exceptions, name)
-        lines.append(f"| {code} | `{name}`, {kafka}{_flags(shown)} | {meaning} | {_remedy(shown)} |")
-    return own + mark + "\n".join(lines) + "\n"
+        meaning = f"{meaning[0].upper()}{meaning[1:]}."
+        protocol.append(_entry(name, [f"`{kafka}`", f"code {code}"], _flags(shown), meaning, _remedy(shown)))
+    parts = [
+        "[Errors of clients](#errors-of-clients) · "
+        "[Errors of offset stores, administration and Spark](#errors-of-offset-stores-administration-and-spark) · "
+        "[Errors of brokers](#errors-of-brokers)",
+        "## Errors of clients",
+        *client,
+        "The base of all, `KafkaError`, is also raised as such, for codes that no class is known for.",
+        "## Errors of offset stores, administration and Spark",
+        *more,
+        "## Errors of brokers",
+        "Errors in responses of brokers; the classes are in `samsarrow.exceptions`.",
+        *protocol,
+    ]
+    return own + mark + "\n" + "\n\n".join(parts) + "\n"
 
 
-def _flags(error: type[KafkaError]) -> str:
-    flags = [flag for flag in ("retriable", "abortable", "fatal") if getattr(error, flag)]
-    return f" ({', '.join(flags)})" if flags else ""
+def _entry(name: str, facts: list[str], flags: list[str], meaning: str, remedy: str) -> str:
+    """Returns the heading and the paragraphs of an error."""
+    paragraphs = [f"### `{name}`"]
+    if facts + flags:
+        paragraphs.append(f"*{' · '.join(facts + flags)}*")
+    paragraphs.append(f"{meaning} **What to do:** {remedy}." if remedy else meaning)
+    return "\n\n".join(paragraphs)
+
+
+def _flags(error: type[KafkaError]) -> list[str]:
+    return [flag for flag in ("retriable", "abortable", "fatal") if getattr(error, flag)]
 
 
 def _remedy(error: type[KafkaError]) -> str:
-    """Returns the remedy for an error: that of its class or a base class, otherwise one that follows from its flags."""
+    """Returns the remedy for an error: that of its class or a base class, otherwise one that follows from its flags.
+
+    It is empty if only the message of an error has a remedy.
+    """
     if error.__name__ in PROTOCOL:
         return PROTOCOL[error.__name__]
     if issubclass(error, exceptions.AuthenticationError):
@@ -144,16 +162,16 @@ def _remedy(error: type[KafkaError]) -> str:
     if issubclass(error, FencedError):
         return OWN["FencedError"]
     if error.retriable:
-        return "clients try again by themselves; raised where the time is over: call again"
+        return "call again; the client has retried until the timeout"
     if error.fatal:
-        return "close the client; a new one may go on"
-    return "look at the text: it is not tried again by itself"
+        return "close the client, and create a new one"
+    return ""
 
 
 def _first(error: type[BaseException] | str) -> str:
-    """Returns the first sentences of a docstring as a table cell."""
+    """Returns the first paragraph of a docstring as a line."""
     text = error if isinstance(error, str) else inspect.cleandoc(error.__doc__ or "")
-    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _source(module: str, name: str) -> str:
@@ -173,7 +191,7 @@ def menu() -> str:
     """Returns mkdocs.yml with all ADRs in the menu: lines up to the marker are hand-written."""
     own, mark, _ = (ROOT / "mkdocs.yml").read_text().partition(MENU)
     assert mark, f"mkdocs.yml has no line {MENU!r}"
-    return own + mark + "".join(f"      - adr/{path.name}\n" for path in (INDEX, *decisions()))
+    return own + mark + "".join(f"          - adr/{path.name}\n" for path in (INDEX, *decisions()))
 
 
 def decisions() -> list[Path]:
@@ -212,7 +230,8 @@ PAGES = {ROOT / "docs" / "index.md": first_page, ERRORS: errors, ROOT / "mkdocs.
 
 if __name__ == "__main__":
     import foreign_options
+    import reference
 
-    for path, content in PAGES.items():
+    for path, content in (PAGES | reference.PAGES).items():
         path.write_text(content())
     foreign_options.PAGE.write_text(foreign_options.page())

@@ -6,7 +6,13 @@ import math
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
-NAMES = {"ours": "samsarrow", "confluent": "confluent-kafka", "aio": "aiokafka", "raw": "raw loop, no Arrow"}
+NAMES = {
+    "ours": "samsarrow",
+    "confluent": "confluent-kafka",
+    "aio": "aiokafka",
+    "raw": "raw loop, no Arrow",
+    "java, no Arrow": "Java, no Arrow",
+}
 # Sizes in pixels: total width, start and end of bars, height of a row, of a bar, of a panel's heading, and of its axis.
 WIDTH, LEFT, RIGHT, ROW, BAR, HEAD, AXIS = 760, 190, 650, 26, 18, 30, 34
 STYLE = """

@@ -34,7 +34,7 @@ __all__ = ["CommitCallback", "Consumer"]
 
 
 class Consumer(Blocking, ConsumerBase):
-    """Reads topics as a member of a group, or manually assigned partitions; `poll` returns `pyarrow.RecordBatch`es.
+    """Reads topics as a member of a group, or manually assigned partitions; `poll` returns a `pyarrow.RecordBatch`.
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
     `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 for the producer's time, 1 for the broker's time, null for

@@ -28,12 +28,15 @@ def test_faults_are_reported(tmp_path: Path) -> None:
         '<a href="none.html">a</a><a href="other.html#none">b</a><p id="x"></p><p id="x"></p><div>'
         '<img src="other.html"><img src="gone.png" alt="c"><script src="https://example.com/a.js"></script>'
         '<link rel="stylesheet" href="https://example.com/a.css"></span>'
+        '<a href="other.html">other.md</a><div class="doc doc-contents"><div class="highlight"></div></div>'
     )
     (tmp_path / "a.css").write_text("@font-face { src: url(https://example.com/a.woff) }")
     found = faults(tmp_path, body)
     assert [fault.partition(": ")[2] for fault in found] == [
         "an image without alt: other.html",
         "</span> ends nothing",
+        "a link shows the name of a file: other.md",
+        "a docstring begins with a block of code: its first paragraph is indented",
         "</body> ends <div>",
         "id 'x' is there 2 times",
         "fetches https://example.com/a.js",

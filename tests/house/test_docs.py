@@ -17,6 +17,7 @@ import pytest
 
 import samsarrow
 from samsarrow import _core, metrics
+from samsarrow.metrics.table import table
 from samsarrow.testing import Broker
 from support.commands import runner
 from support.fences import commands, fences, needs_spark, run, shell, topics_of
@@ -83,20 +84,19 @@ def test_commands_of_the_offsets_page_run_as_written(
             shell(line, command)
 
 
-def test_options_page_is_current() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "samsarrow.cli", "options"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert (ROOT / "docs" / "options.md").read_text() == done.stdout, "run `make generate`"
+@pytest.mark.parametrize("tool", ["pages", "reference"])
+def test_generated_pages_are_current(tool: str) -> None:
+    for path, content in load_tool(tool).PAGES.items():
+        assert path.read_text() == content(), f"{path.name}: run `make generate`"
 
 
-def test_metrics_page_is_current() -> None:
-    assert (ROOT / "docs" / "metrics.md").read_text() == _core.metrics_markdown(), "run `make generate`"
+def test_reference_has_an_entry_for_each_option_metric_and_error() -> None:
+    def entries(page: str) -> set[str]:
+        return set(re.findall(r"^### `([^`]+)`", (ROOT / "docs" / page).read_text(), re.MULTILINE))
 
-
-def test_errors_page_and_menu_are_current() -> None:
-    for path, content in load_tool("pages").PAGES.items():
-        assert path.read_text() == content(), "run `make generate`"
+    assert entries("options.md") >= {name for name, *_ in _core.option_table()} | {"api.version.NAME"}
+    assert entries("metrics.md") == {spec.name for kind in ("producer", "consumer", "admin") for spec in table(kind)}
+    assert entries("errors.md") >= {name for _, name, *_ in _core.error_table()} | {"ClosedError"}
 
 
 def test_page_of_other_clients_options_is_current() -> None:

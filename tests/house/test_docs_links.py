@@ -67,6 +67,11 @@ def test_links_resolve() -> None:
     assert wrong == []
 
 
+def test_links_show_titles_instead_of_file_names() -> None:
+    shown = [(page.name, text) for page in PAGES for text in re.findall(r"\[([^\]]*)\]\([^)]+\)", prose(page))]
+    assert [(page, text) for page, text in shown if text.endswith(".md") and DOCS / text in PAGES] == []
+
+
 def test_the_menu_has_every_page() -> None:
     menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"([\w/.-]+\.md)$", menu, re.MULTILINE)
