@@ -247,7 +247,7 @@ bench-rust:
 	cargo bench --workspace --bench '*' --quiet
 
 bench-python: $(RELEASE)
-	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py
+	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} SAMSARROW_BENCH_RESULTS=$${SAMSARROW_BENCH_RESULTS:-docs/benchmarks.json} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py
 
 bench-tls: $(RELEASE) ## what TLS costs, against a bare loop and confluent-kafka; fails where a floor is missed
 	$(BIN)/python -m pytest benches/python/test_tls.py -q

@@ -1,9 +1,11 @@
 """Apache Kafka for the benches, and a summary table at the end."""
 
 import functools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -46,9 +48,14 @@ def warm_kafka(kafka: KafkaServer) -> KafkaServer:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the summary table below the table of pytest-benchmark, and draws a chart on request."""
+    """Prints the summary table below the table of pytest-benchmark. Draws a chart and writes a file of results on
+    request.
+    """
     for line in harness.table():
         terminalreporter.write_line(line)
     rates = {case.title: harness.rates(case.name) for case in CASES if case.name in harness.results}
     if rates and (path := os.environ.get("SAMSARROW_BENCH_PLOT")):
         Path(path).write_text(plot.bars("A topic into Arrow, from Apache Kafka on the same machine", rates))
+    if rates and (path := os.environ.get("SAMSARROW_BENCH_RESULTS")):
+        about = {"command": "make bench-python", "date": f"{datetime.now(UTC):%Y-%m-%d}", "processors": os.cpu_count()}
+        Path(path).write_text(json.dumps(about | harness.figures(), indent=1) + "\n")

@@ -126,6 +126,24 @@ def table() -> list[str]:
     return lines
 
 
+def figures() -> dict[str, Any]:
+    """Returns the medians of each client for the file of results, and the lines of the sections."""
+    medians_of = {what: medians(what) for what in results}
+    rows = {
+        what: {
+            client: {
+                "records_per_second": round(rate(r)),
+                "cpu_us_per_record": round(cpu_us(r), 4),
+                "peak_rss_mib": round(r["rss_mib"]),
+                **({"faults_per_million": round(r["faults"] / r["rows"] * 1e6)} if "faults" in r else {}),
+            }
+            for client, r in middle.items()
+        }
+        for what, middle in medians_of.items()
+    }
+    return {"medians": rows, "lines": {title: lines for title, lines in sections.items() if lines}}
+
+
 def rate(result: Result) -> float:
     """Returns records per second."""
     return float(result["rows"] / result["seconds"])

@@ -24,7 +24,7 @@ QUIET = WORDS | {
 
 
 def ours() -> dict[str, str]:
-    """Returns our defaults from docs/options.md; empty if an option has none."""
+    """Returns our defaults from the table of options; empty if an option has none."""
     rows = (re.split(r"(?<!\\) \| ", line.strip("| ")) for line in options_markdown().splitlines() if "| `" in line)
     return {row[0].strip("`"): row[3].strip("`").replace("–", "") for row in rows}
 
