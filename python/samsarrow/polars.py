@@ -37,7 +37,8 @@ def scan_topic(
     """Returns a lazy frame with the current contents of a topic, which is read by each `collect`.
 
         flights = scan_topic("flights", bootstrap_servers="localhost:9092")
-        flights.filter(pl.col("timestamp") >= yesterday).select(pl.col("value").str.json_decode(schema)).collect()
+        recent = flights.filter(pl.col("timestamp") >= yesterday)
+        recent.select(pl.col("value").str.json_decode(schema)).collect()
 
     Columns are the same as in `Consumer.poll`: `key` and `value` `Binary`, `topic` `Categorical`, `partition` `Int32`,
     `offset` `Int64`, `timestamp` `Datetime("ms", "UTC")`, `timestamp_type` `Int8`; `include_headers` adds `headers`,

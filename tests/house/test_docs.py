@@ -20,7 +20,7 @@ from samsarrow import _core, metrics
 from samsarrow.metrics.table import table
 from samsarrow.testing import Broker
 from support.commands import runner
-from support.fences import commands, fences, needs_spark, run, shell, topics_of
+from support.fences import commands, fences, needs_spark, pages, run, shell, topics_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -67,6 +67,18 @@ def test_commands_of_the_readme_run_as_written(
         monkeypatch.chdir(tmp_path)
         for line in lines:
             shell(line, command)
+
+
+def test_no_page_installs_the_package_from_an_index() -> None:
+    # A name that is not registered yet could belong to somebody else tomorrow.
+    texts = {path: path.read_text() for path in [*pages(), ROOT / "examples" / "tour.ipynb"]}
+    wrong = [
+        (path.name, found[0])
+        for path, text in texts.items()
+        for found in re.finditer(r"(.{10})pip install (?:-\S+ )*'?samsarrow", text)
+        if "not run `" not in found[0]
+    ]
+    assert wrong == []
 
 
 def test_commands_of_the_offsets_page_run_as_written(
