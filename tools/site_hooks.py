@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 # Pages without the column of headings: hundreds of entries, whose sections are linked at the top, or wide tables.
-WIDE = {"options.md", "metrics.md", "errors.md", "compatibility.md", "benchmarks.md", "migrating/options.md"}
+WIDE = {"options.md", "metrics.md", "errors.md", "compatibility.md", "migrating/options.md"}
 # Pages with an entry for each name, as a heading.
 REFERENCE = ("options.md", "errors.md")
 TAG = re.compile(r"(<[^>]+>)")

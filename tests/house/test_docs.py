@@ -70,7 +70,7 @@ def test_commands_of_the_readme_run_as_written(
 
 
 def test_no_page_installs_the_package_from_an_index() -> None:
-    # A name that is not registered yet could belong to somebody else tomorrow.
+    # The name is not registered yet, so a package of that name could be from another author.
     texts = {path: path.read_text() for path in [*pages(), ROOT / "examples" / "tour.ipynb"]}
     wrong = [
         (path.name, found[0])

@@ -65,6 +65,8 @@ def test_every_fence_is_run() -> None:
     assert ways["not run"] == 0
     assert [one.page for one in FENCES if one.title and one.reason is None] == []
     assert [one.page for one in FENCES if one.reason == ""] == []
+    for page in SINGLE_PROGRAM:
+        assert "The examples are one program: run them in order" in (ROOT / page).read_text(), page
     for page, test in TESTED_ELSEWHERE.items():
         text = (ROOT / test).read_text()
         assert page in text or Path(page).name in text, f"{test} does not speak of {page}"
