@@ -91,7 +91,7 @@ mod _core {
     #[pymodule_export]
     use super::infer::infer_json;
     #[pymodule_export]
-    use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
+    use super::metrics::{Metrics, exposition, metric_table, opentelemetry_conventions};
     #[pymodule_export]
     use super::producer::{Batches, Begin, Producer, Reservation};
     #[pymodule_export]

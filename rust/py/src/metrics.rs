@@ -151,12 +151,6 @@ pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
     Ok(rows.map(row).collect())
 }
 
-/// Returns the contents of the page docs/metrics.md.
-#[pyfunction]
-pub(crate) fn metrics_markdown() -> String {
-    metrics::metrics_markdown()
-}
-
 /// Returns the version of the OpenTelemetry conventions that the metric names follow.
 #[pyfunction]
 pub(crate) fn opentelemetry_conventions() -> &'static str {

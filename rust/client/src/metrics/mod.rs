@@ -6,7 +6,6 @@
 mod event;
 mod exposition;
 mod histogram;
-mod markdown;
 mod meter;
 mod names;
 mod network;
@@ -27,7 +26,6 @@ pub use event::{Event, Observer};
 pub use exposition::exposition;
 pub(crate) use histogram::Histogram;
 pub use histogram::Latency;
-pub use markdown::metrics_markdown;
 pub(crate) use meter::Meter;
 pub use meter::Windows;
 pub use names::client_name;
