@@ -125,7 +125,19 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 # Optional modules, each with the package that it requires.
 _REQUIRES = {"polars": "polars", "spark": "pyspark"}
 _SUBMODULES = frozenset(
-    {*_MODULES, "aio", "metrics", "offsets", "partitioner", "polars", "ranges", "spark", "testing", "tracing"}
+    {
+        *_MODULES,
+        "aio",
+        "doctor",
+        "metrics",
+        "offsets",
+        "partitioner",
+        "polars",
+        "ranges",
+        "spark",
+        "testing",
+        "tracing",
+    }
     - {"_core", "metrics.client"}
 )
 

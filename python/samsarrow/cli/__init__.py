@@ -89,6 +89,7 @@ class LazyGroup(CommandGroup):
         "configs": "Show, change and compare settings of topics, brokers and groups.",
         "consume": "Read topics: to the terminal, a pipe or files.",
         "demo": "Flights into Kafka, back as Arrow, committed, and through PySpark.",
+        "doctor": "Check the connection to a cluster, and print the cause and remedy of problems.",
         "dump-log": "Print log segments and their indexes.",
         "produce": "Write to a topic: files, or standard input.",
         "offsets": "Show, save, restore, reset and copy the offsets of groups.",

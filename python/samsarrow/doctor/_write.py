@@ -1,0 +1,42 @@
+"""A record that the doctor writes if the user asks for it."""
+
+from __future__ import annotations
+
+import time
+
+from samsarrow.doctor import _cluster
+from samsarrow.doctor._finding import Check, Finding
+from samsarrow.doctor._run import Run
+from samsarrow.doctor._texts import split, text_of
+from samsarrow.doctor._topic import grant_topic
+from samsarrow.exceptions import AuthorizationError, KafkaError
+
+KEY = b"samsarrow doctor"
+
+
+def check_write(run: Run, topic: str) -> list[Finding]:
+    """Writes one record. If the topic has LogAppendTime, its timestamp is compared with this machine's clock."""
+    from samsarrow import Producer
+
+    check = Check("write", f"topic {topic}")
+    # `acks=all` also fails if there are too few in-sync replicas.
+    fixed = {"acks": "all", "delivery.timeout.ms": str(int(run.timeout * 1000)), "linger.ms": "0"}
+    fixed["request.timeout.ms"] = fixed["delivery.timeout.ms"]
+    try:
+        with Producer(run.client("producer", fixed, ("transactional.id",))) as producer:
+            # Fetches the metadata first, so that the time below is that of the write.
+            producer.partitions_for(topic)
+            sent, clock = time.monotonic(), _cluster.now()
+            stamp = int(clock * 1000)
+            delivery = producer.send(topic, b"written by samsarrow doctor --write", key=KEY, timestamp=stamp)
+            written = delivery.result(run.timeout)
+            duration = time.monotonic() - sent
+    except AuthorizationError:
+        return [check.failed("this client may not write to the topic", grant_topic(run, topic))]
+    except KafkaError as error:
+        return [check.failed(*split(text_of(error), "see the broker's log"))]
+    findings = [check.ok(f"wrote a record to partition {written.partition} at offset {written.offset}")]
+    if written.timestamp is not None and written.timestamp >= 0 and written.timestamp != stamp:
+        difference = clock + duration / 2 - written.timestamp / 1000
+        findings.append(_cluster.compare_clocks(Check("clock"), difference, duration / 2, "the partition's leader"))
+    return findings
