@@ -224,7 +224,7 @@ def test_missing_acl_for_group(broker: Broker) -> None:
 def test_unreachable_advertised_address() -> None:
     with Broker(brokers=2, topics={"t": 2}) as broker, Network(broker.bootstrap_servers) as network:
         first, second = network.proxies
-        second.refuse()
+        second.close()
         found = problems(check(bootstrap_servers=first.address, topic="t", group="g", timeout=3))
     assert found["advertised"].subject == "broker 1"
     assert second.address in found["advertised"].detail
