@@ -27,7 +27,13 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "bri
 @click.command()
 @reads_and_writes_topics
 @click.option("-t", "--topic", metavar="TOPIC", shell_complete=complete_topics, help="Also check this topic.")
-@click.option("-g", "--group", metavar="GROUP", shell_complete=complete_groups, help="Also check this group.")
+@click.option(
+    "-g",
+    "--group",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Also check this group; by default the option group.id.",
+)
 @click.option("--write", is_flag=True, help="Also write one record to the topic, with the key 'samsarrow doctor'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 @click.pass_context

@@ -10,12 +10,16 @@ addresses, clocks, then a topic (`topic`, `acl`, `offsets`, `read`, `write`) and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from samsarrow.doctor._finding import Check, Finding, Status
 from samsarrow.exceptions import KafkaError
 from samsarrow.types import Seconds, to_seconds
+
+if TYPE_CHECKING:
+    from samsarrow.doctor._network import Server
+    from samsarrow.doctor._run import Run
 
 __all__ = ["Finding", "Status", "check", "findings"]
 
@@ -31,8 +35,9 @@ def check(
 ) -> list[Finding]:
     """Checks the connection to a cluster, and a topic and a group if they are passed.
 
-    Checks that depend on a failed check are left out. Problems are findings and never raised. Reads nothing but
-    metadata and the ends of partitions, commits nothing, joins no group, and creates no topic.
+    Checks that depend on a failed check are left out. Problems are findings and never raised. Reads only metadata and
+    the ends of partitions, commits nothing, joins no group, and creates no topic. Blocks until the last check ends:
+    in asyncio, call it with `asyncio.to_thread`.
 
     Args:
         config: options of consumers, producers and admin clients, `{"bootstrap.servers": "localhost:9092"}`.
@@ -77,7 +82,7 @@ def _findings(
     timeout: float,
     keywords: Mapping[str, Any],
 ) -> Iterator[Finding]:
-    from samsarrow.doctor._network import Server, connect, parse, resolve
+    from samsarrow.doctor._network import connect, parse, resolve
     from samsarrow.doctor._options import check_options
     from samsarrow.doctor._run import Run
 
@@ -90,7 +95,7 @@ def _findings(
     names, addresses = resolve(servers, timeout)
     yield from _some_suffice(names, bool(addresses))
     reached = connect(addresses, timeout) if addresses else {}
-    open_servers: list[Server] = [server for server, reach in reached.items() if reach.address is not None]
+    open_servers = [server for server, reach in reached.items() if reach.address is not None]
     yield from _some_suffice([reach.finding for reach in reached.values()], bool(open_servers))
     if open_servers:
         yield from _from_connected(run, open_servers)
@@ -105,7 +110,7 @@ def _some_suffice(found: list[Finding], some: bool) -> Iterator[Finding]:
         yield finding
 
 
-def _from_connected(run: Any, servers: list[Any]) -> Iterator[Finding]:
+def _from_connected(run: Run, servers: Sequence[Server]) -> Iterator[Finding]:
     from samsarrow import Admin
     from samsarrow.doctor._cluster import check_advertised, check_clock, check_cluster
     from samsarrow.doctor._connect import check_servers

@@ -141,10 +141,9 @@ def _login_remedy(run: Run, text: str) -> str:
     if mechanism == "OAUTHBEARER":
         return "check the token's issuer, audience, expiry and scope against the broker's configuration"
     credential = f" and has a credential for {mechanism}" if mechanism.startswith("SCRAM") else ""
-    user = run.options.get("sasl.username", "NAME")
     return (
         "check sasl.username and sasl.password (spaces, shell quotes, another cluster's), and that the user "
-        f"{user} exists{credential}: an administrator's `samsarrow users list` shows the users of SCRAM"
+        f"{run.user or 'NAME'} exists{credential}: an administrator's `samsarrow users list` shows the users of SCRAM"
     )
 
 
@@ -152,8 +151,8 @@ def _secured(run: Run, found: Probe, tls: Check, login: Check) -> Iterator[Findi
     if run.uses_tls:
         yield _tls(found, tls)
     if run.uses_login:
-        mechanism, user = run.options.get("sasl.mechanism", "GSSAPI"), run.options.get("sasl.username")
-        yield login.ok(f"logged in with {mechanism}" + (f" as {user}" if user else ""))
+        mechanism = run.options.get("sasl.mechanism", "GSSAPI")
+        yield login.ok(f"logged in with {mechanism}" + (f" as {run.user}" if run.user else ""))
 
 
 def _tls(found: Probe, check: Check) -> Finding:

@@ -87,6 +87,16 @@ def _contradictions(check: Check, options: Mapping[str, Any]) -> Iterator[Findin
             )
     if protocol == "SASL_PLAINTEXT" and options.get("sasl.mechanism") == "PLAIN":
         yield check.warning("the password is sent in the clear (SASL_PLAINTEXT with PLAIN)", "use SASL_SSL, or SCRAM")
+    if login and "sasl.username" in options and str(options.get("sasl.mechanism", "GSSAPI")).upper() == "GSSAPI":
+        yield check.warning(
+            "sasl.username is ignored by the login with Kerberos (sasl.mechanism=GSSAPI, the default)",
+            "set sasl.mechanism=SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN to log in with a password",
+        )
+    if tls and str(options.get("ssl.endpoint.identification.algorithm", "https")).lower() in ("", "none"):
+        yield check.warning(
+            "host names are not compared with certificates (ssl.endpoint.identification.algorithm=none)",
+            "remove the option, and connect by a name in the brokers' certificates",
+        )
     if str(options.get("enable.ssl.certificate.verification", "true")).lower() == "false":
         yield check.warning(
             "certificates are not verified (enable.ssl.certificate.verification=false)",

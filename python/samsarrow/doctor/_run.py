@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from samsarrow.config import kind_of, options_of
+
+_USERNAME = re.compile(r"""\busername=["']?([^"'\s;]+)""")
 
 
 @dataclass(frozen=True)
@@ -65,5 +68,12 @@ class Run:
     @property
     def principal(self) -> str:
         """The principal of the client in ACLs, as far as it can be derived from the options."""
-        name = self.options.get("sasl.username")
-        return f"User:{name}" if self.uses_login and name else "User:NAME"
+        return f"User:{self.user}" if self.user else "User:NAME"
+
+    @property
+    def user(self) -> str | None:
+        """The user that logs in; None if the options do not name one."""
+        if not self.uses_login:
+            return None
+        in_jaas = _USERNAME.search(str(self.options.get("sasl.jaas.config", "")))
+        return self.options.get("sasl.username") or (in_jaas[1] if in_jaas else None)

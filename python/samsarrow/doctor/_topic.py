@@ -192,14 +192,16 @@ def _read(run: Run, subject: str, partitions: Sequence[TopicPartition]) -> Findi
 
     check = Check("read", subject)
     without = ("group.id", "group.instance.id", "group.protocol", "group.remote.assignor")
+    consumer = Consumer(run.client("consumer", _CONSUMER_OPTIONS, without))
     try:
-        with Consumer(run.client("consumer", _CONSUMER_OPTIONS, without)) as consumer:
-            consumer.assign(partitions)
-            consumer.seek_to_end(*partitions)
-            consumer.position(partitions[0], timeout=run.timeout)
-            consumer.poll(min(_READ_SECONDS, run.timeout))
+        consumer.assign(partitions)
+        consumer.seek_to_end(*partitions)
+        consumer.position(partitions[0], timeout=run.timeout)
+        consumer.poll(min(_READ_SECONDS, run.timeout))
     except AuthorizationError:
         return check.failed("this client may not read the topic", grant_topic(run, partitions[0].topic))
     except KafkaError as error:
         return check.failed(*split(text_of(error), f"see the broker's log: {cause_of(error)}"))
+    finally:
+        consumer.close(run.timeout)
     return check.ok(f"fetched from {len(partitions)} partition{'s' * (len(partitions) != 1)}")

@@ -20,21 +20,24 @@ def check_write(run: Run, topic: str) -> list[Finding]:
 
     check = Check("write", f"topic {topic}")
     # `acks=all` also fails if there are too few in-sync replicas.
-    fixed = {"acks": "all", "delivery.timeout.ms": str(int(run.timeout * 1000)), "linger.ms": "0"}
-    fixed["request.timeout.ms"] = fixed["delivery.timeout.ms"]
+    limit = str(max(1, int(run.timeout * 1000)))
+    fixed = {"acks": "all", "linger.ms": "0"}
+    fixed |= dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms", "max.block.ms"), limit)
+    producer = Producer(run.client("producer", fixed, ("transactional.id",)))
     try:
-        with Producer(run.client("producer", fixed, ("transactional.id",))) as producer:
-            # Fetches the metadata first, so that the time below is that of the write.
-            producer.partitions_for(topic)
-            sent, clock = time.monotonic(), _cluster.now()
-            stamp = int(clock * 1000)
-            delivery = producer.send(topic, b"written by samsarrow doctor --write", key=KEY, timestamp=stamp)
-            written = delivery.result(run.timeout)
-            duration = time.monotonic() - sent
+        # Fetches the metadata first, so that the time below is that of the write.
+        producer.partitions_for(topic)
+        sent, clock = time.monotonic(), _cluster.now()
+        stamp = int(clock * 1000)
+        delivery = producer.send(topic, b"written by samsarrow doctor --write", key=KEY, timestamp=stamp)
+        written = delivery.result(run.timeout)
+        duration = time.monotonic() - sent
     except AuthorizationError:
         return [check.failed("this client may not write to the topic", grant_topic(run, topic))]
     except KafkaError as error:
         return [check.failed(*split(text_of(error), "see the broker's log"))]
+    finally:
+        producer.close(run.timeout, errors="log")
     findings = [check.ok(f"wrote a record to partition {written.partition} at offset {written.offset}")]
     if written.timestamp is not None and written.timestamp >= 0 and written.timestamp != stamp:
         difference = clock + duration / 2 - written.timestamp / 1000
