@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition
+from samsarrow import Admin, Assignor, Consumer, NewTopic, Producer, TopicPartition
 from samsarrow.cluster_types import BrokerDescription, ClusterDescription
 from samsarrow.doctor import Finding, Status, _cluster, check
 from samsarrow.doctor._connect import Connected
@@ -170,6 +170,8 @@ def test_options(broker: Broker) -> None:
     ignored = problems(check(bootstrap_servers=broker.bootstrap_servers, sasl_username="alice"))["options"]
     assert "sasl.username is ignored" in ignored.detail
     assert "SASL_SSL" in ignored.remedy
+    found = check(bootstrap_servers=broker.bootstrap_servers, on_event=print, partition_assignment_strategy=[Assignor])
+    assert problems(found) == {}, "objects are ignored"
     with pytest.raises(ValueError, match="needs a topic"):
         check(bootstrap_servers=broker.bootstrap_servers, write=True)
     with pytest.raises(ValueError, match="timeout"):

@@ -98,4 +98,4 @@ def _is_pretty() -> bool:
 def _styled(text: str, status: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
-    return click.style(text, fg=_COLOURS[status], bold=status == "failed")
+    return click.style(text, fg=_COLOURS[status], bold=status == "failed" or None)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from samsarrow import _core
 from samsarrow.config import kafka_name, kind_of, merge, options_of
 from samsarrow.doctor._finding import Check, Finding
 from samsarrow.doctor._texts import split
 from samsarrow.exceptions import ConfigurationError
 
+# Options whose values are Python objects. The diagnosis joins no group and calls no listener.
+_OBJECTS = ("on.event", "partition.assignment.strategy")
 _CLIENTS = ("admin", "consumer", "producer")
 
 
@@ -30,6 +33,8 @@ def check_options(
     findings, usable = [], True
     for name, value in pairs:
         known = kafka_name(name)
+        if known in _OBJECTS and not isinstance(value, str):
+            continue
         if known in options:
             findings.append(check.failed(f"option {known} is given twice", "remove one of them"))
             usable = False
@@ -52,16 +57,15 @@ def check_options(
 
 def _rejection(client: str, options: Mapping[str, Any]) -> str | None:
     """Returns the reason why a client rejects options, or None. Creates a client, which does not connect."""
-    from samsarrow import Admin, Consumer, Producer
-
-    complete = {"bootstrap.servers": "localhost:9092", **options}
+    # Not the public classes, because these import pyarrow.
+    complete = list({"bootstrap.servers": "localhost:9092", **options}.items())
     try:
         if client == "admin":
-            Admin(complete).close()
+            _core.Admin(complete).close().wait()
         elif client == "consumer":
-            Consumer(complete).close(0)
+            _core.Consumer(complete, []).close(0.0).wait()
         else:
-            Producer(complete).close(0)
+            _core.Producer(complete).close(0.0, False).wait()
     except ConfigurationError as error:
         return str(error)
     return None
