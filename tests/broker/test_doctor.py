@@ -18,6 +18,7 @@ from samsarrow.doctor._network import Server
 from samsarrow.doctor._run import Run
 from samsarrow.testing import Broker
 from support.certificates import Authority, days, self_signed
+from support.fences import ROOT, fences, shell
 from support.kafka import free_ports
 from support.proxy import Network
 from support.tls_front import Front
@@ -191,6 +192,15 @@ def test_ports_of_other_programs() -> None:
     assert "does not respond" in failed.detail
 
 
+def test_servers_of_different_clusters(broker: Broker) -> None:
+    with Broker() as other:
+        found = check(bootstrap_servers=f"{broker.bootstrap_servers},{other.bootstrap_servers}", topic="t")
+    failed = only_failure(found)
+    assert failed is found[-1]
+    assert "belong to different clusters" in failed.detail
+    assert other.bootstrap_servers in failed.detail
+
+
 def test_missing_topic(broker: Broker) -> None:
     broker.create_topic("orders")
     failed = only_failure(check(broker.client_options(), topic="order"))
@@ -258,6 +268,16 @@ def test_advertised_name_of_container(broker: Broker) -> None:
     assert "advertises itself as this machine" in found[1].detail
 
 
+def test_advertised_address_of_another_cluster(broker: Broker) -> None:
+    host, port = broker.bootstrap_servers.split(":")
+    bootstrap, run = Server("kafka.example.com", 9092), Run(broker.client_options(), None, None, False, 5.0)
+    cluster = ClusterDescription("id", 1, (BrokerDescription(1, host, int(port), None, False),))
+    found, good = _cluster.check_advertised(run, cluster, {bootstrap: Connected([], cluster)})
+    assert good == set()
+    assert "another cluster" in found[0].detail
+    assert "set advertised.listeners of broker 1" in found[0].remedy
+
+
 @pytest.mark.parametrize("hours", [1, -1, 0])
 def test_clock(broker: Broker, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     with Admin(broker.client_options()) as admin:
@@ -277,7 +297,7 @@ def test_records_from_the_future(broker: Broker) -> None:
     with Producer(broker.client_options()) as producer:
         producer.send("t", b"x", timestamp=int((time.time() + 7200) * 1000)).result()
     found = problems(check(broker.client_options(), topic="t"))
-    assert "the newest record of t is 2.0 hours in the future" in found["clock"].detail
+    assert "the newest record is 2.0 hours in the future" in found["timestamps"].detail
 
 
 def test_open_transaction(broker: Broker) -> None:
@@ -398,3 +418,16 @@ def test_command(command, broker: Broker) -> None:
     assert "--topic" in command("doctor", "--write", code=2).err
     assert "wrote a record" in command("doctor", "--write", "--topic", "t").out
     assert "is unknown" in command("doctor", "-X", "foo=1", code=1).out
+
+
+def test_commands_of_the_page(command, broker: Broker) -> None:
+    broker.create_topic("orders", 4)
+    lines = [
+        line
+        for fence in fences(ROOT / "docs" / "troubleshooting.md")
+        if fence.language == "sh"
+        for line in fence.text.splitlines()
+    ]
+    assert len(lines) == 2
+    for line in lines:
+        shell(line.replace("localhost:9092", broker.bootstrap_servers), command)

@@ -17,13 +17,16 @@ from samsarrow.cli import doctor as command
 from samsarrow.doctor import Finding, Status
 from samsarrow.doctor._certificate import decode
 from samsarrow.doctor._finding import Check
+from samsarrow.doctor._group import check_group
 from samsarrow.doctor._network import Server, connect, parse, resolve
 from samsarrow.doctor._parallel import map_until
 from samsarrow.doctor._releases import release_of
 from samsarrow.doctor._run import Run
 from samsarrow.doctor._texts import split, text_of
 from samsarrow.doctor._topic import _partitions
-from samsarrow.exceptions import KafkaTimeoutError
+from samsarrow.exceptions import GroupIdNotFoundError, KafkaTimeoutError
+from samsarrow.group_types import ShareGroupDescription
+from samsarrow.types import GroupListing, Node
 from support.certificates import Authority, self_signed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +169,37 @@ def test_partitions(partition: tuple[int | None, tuple[int, ...]], status: Statu
     assert found.status is status
     assert detail in found.detail
     assert remedy in found.remedy
+
+
+class ShareAdmin:
+    """The part of `Admin` that is used for share groups."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def list_groups(self, **_: object) -> dict[str, GroupListing]:
+        return {"g": GroupListing("g", "share", "Stable", "share")}
+
+    def find_coordinator(self, _group: str, **_: object) -> Node:
+        return Node(1, "kafka", 9092)
+
+    def describe_groups(self, _groups: list[str], **_: object) -> dict[str, object]:
+        raise GroupIdNotFoundError("g is not a consumer group")
+
+    def describe_share_groups(self, groups: list[str], **_: object) -> dict[str, ShareGroupDescription]:
+        if self.error is not None:
+            raise self.error
+        return {group: ShareGroupDescription(group, "Stable", 1, 1, "simple", ()) for group in groups}
+
+
+def test_share_groups() -> None:
+    found = list(check_group(RUN, ShareAdmin(), "g", {1}))  # type: ignore[arg-type]
+    assert [finding.status for finding in found] == [Status.OK, Status.OK]
+    assert "a share group, Stable, 0 members" in found[1].detail
+    found = list(check_group(RUN, ShareAdmin(KafkaTimeoutError("late")), "g", {1}))  # type: ignore[arg-type]
+    assert (found[1].status, found[1].detail) == (Status.FAILED, "late")
+    found = list(check_group(RUN, ShareAdmin(), "g", {2}))  # type: ignore[arg-type]
+    assert "the coordinator is broker 1, which cannot be used from here" in found[0].detail
 
 
 class Terminal(io.StringIO):

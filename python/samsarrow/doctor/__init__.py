@@ -3,9 +3,9 @@
     for finding in samsarrow.doctor.check(bootstrap_servers="localhost:9092", topic="orders"):
         print(finding.status, finding.check, finding.detail, finding.remedy)
 
-The checks, in order: options, DNS, TCP, TLS, login and API versions of each bootstrap server, the cluster, advertised
-addresses, clocks, then a topic (`topic`, `acl`, `offsets`, `read`, `write`) and a group (`coordinator`, `group`, `acl`,
-`assignment`, `offsets`, `lag`). `samsarrow doctor` prints the same findings.
+The checks, in order: `options`; `dns`, `tcp`, `tls`, `login` and `versions` of each bootstrap server; `cluster`,
+`advertised`, `clock`; for a topic `topic`, `acl`, `offsets`, `timestamps`, `read`, `write`; for a group `coordinator`,
+`acl`, `group`, `assignment`, `offsets`, `lag`. `samsarrow doctor` prints the same findings.
 """
 
 from __future__ import annotations

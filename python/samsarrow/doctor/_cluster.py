@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from samsarrow.admin import Admin
-from samsarrow.admin_types import OffsetSpec
 from samsarrow.cluster_types import BrokerDescription, ClusterDescription
 from samsarrow.doctor._connect import Connected, check_servers
 from samsarrow.doctor._finding import Check, Finding, Status
@@ -14,7 +13,6 @@ from samsarrow.doctor._network import Server, connect, resolve
 from samsarrow.doctor._run import Run
 from samsarrow.doctor._texts import cause_of
 from samsarrow.exceptions import KafkaError
-from samsarrow.types import TopicPartition
 
 # Seconds of difference. Kerberos allows 300; tokens and times of records are affected earlier.
 _CLOCK_WARNING, _CLOCK_FAILURE = 5.0, 60.0
@@ -114,8 +112,7 @@ def check_clock(run: Run, admin: Admin) -> Finding:
     """Compares this machine's clock with that of the leader of the metadata quorum.
 
     DescribeQuorum (KIP-836) returns the time at which the leader's own log was caught up, which is the leader's current
-    time. The uncertainty is half the duration of the request. Without this request, only records from the future show
-    that clocks differ.
+    time. The uncertainty is half the duration of the request.
     """
     check = Check("clock")
     best: tuple[float, float] | None = None
@@ -133,13 +130,6 @@ def check_clock(run: Run, admin: Admin) -> Finding:
         why = "the quorum reports no times"
     if best is not None:
         return compare_clocks(check, best[0], best[1] / 2, "the controller")
-    ahead = _newest_record(run, admin)
-    if ahead is not None and ahead > _CLOCK_WARNING:
-        return check.warning(
-            f"the newest record of {run.topic} is {_span(ahead)} in the future: the clock of its producer, or of this "
-            "machine, is wrong",
-            "synchronise the clocks with NTP (`timedatectl`, `chronyc tracking`)",
-        )
     return check.skipped(
         f"the brokers' clock cannot be read: {why}",
         "DescribeQuorum needs Kafka 3.3 with KRaft and DESCRIBE on the cluster; or pass --write and a topic with "
@@ -159,27 +149,14 @@ def compare_clocks(check: Check, difference: float, uncertainty: float, other: s
     certain = max(0.0, abs(difference) - uncertainty)
     if certain < _CLOCK_WARNING:
         return check.ok(f"differs from {other} by {abs(difference):.2f} s (± {uncertainty:.2f} s)")
-    text = f"this machine's clock is {_span(abs(difference))} {'ahead of' if difference > 0 else 'behind'} {other}"
+    text = f"this machine's clock is {span(abs(difference))} {'ahead of' if difference > 0 else 'behind'} {other}"
     effects = "certificates, tokens, Kerberos, times of records and reads by time depend on it"
     remedy = "synchronise both with NTP: `timedatectl` or `chronyc tracking` shows which of them is wrong"
     return (check.failed if certain >= _CLOCK_FAILURE else check.warning)(f"{text}: {effects}", remedy)
 
 
-def _newest_record(run: Run, admin: Admin) -> float | None:
-    """Returns the seconds by which the newest record of the topic is ahead of this machine's clock; None if unknown."""
-    if run.topic is None:
-        return None
-    try:
-        described = admin.describe_topics([run.topic], timeout=run.timeout / 4)[run.topic]
-        partitions = {TopicPartition(run.topic, p.partition): OffsetSpec.MAX_TIMESTAMP for p in described.partitions}
-        found = admin.list_offsets(partitions, timeout=run.timeout / 4)
-        times = [at.timestamp for at in (found[tp] for tp in found) if at is not None and at.timestamp is not None]
-    except KafkaError:
-        return None
-    return max(times) / 1000 - now() if times else None
-
-
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Returns a duration as text, in the largest unit."""
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         # Rounds 59.99 minutes up to an hour.
         if seconds >= size * 0.95:

@@ -76,8 +76,11 @@ def _check(run: Run, server: Server) -> Connected:
         detail = f"API versions of Kafka {release_of(found.versions)}"
     elif run.uses_tls and found.speaks is not Speaks.KAFKA:
         detail = "unknown release, because the listener requires a client certificate"
-    else:
+    elif cluster.cluster_id is None:
+        # Cluster ids exist since 0.10.1, ApiVersions since 0.10.
         detail = "older than Kafka 0.10"
+    else:
+        detail = "unknown release, because ApiVersions without a client got no response"
     return Connected([*findings, versions.ok(detail)], cluster)
 
 
@@ -102,7 +105,7 @@ def _fault(run: Run, server: Server, found: Probe, tls: Check, versions: Check) 
                 f"the listener does not use TLS, but security.protocol={run.protocol} does",
                 f"use the port of a listener with TLS, or set security.protocol={plain} to connect without encryption",
             )
-        if bare.speaks in (Speaks.HTTP, Speaks.NOTHING) and has_http(server.host, server.port, limit):
+        if bare.speaks is Speaks.HTTP or (not silent and has_http(server.host, server.port, limit)):
             return versions.failed("the port belongs to an HTTP server, not to a Kafka broker", _PORTS)
     if found.speaks is Speaks.OTHER:
         return versions.failed("the response is not Kafka's: the port belongs to another program", _PORTS)

@@ -19,6 +19,7 @@ from samsarrow.exceptions import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from samsarrow.group_types import ShareGroupDescription, StreamsGroupDescription
 from samsarrow.types import GroupDescription, MemberDescription, TopicPartition
 
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -87,9 +88,8 @@ def _described(run: Run, admin: Admin, group: str) -> Iterator[Finding]:
         yield _denied(run, group, "describe")
         return
     except GroupIdNotFoundError:
-        other = _other_type(run, admin, group)
-        if other:
-            yield check.skipped(f"it is a {other} group, whose offsets brokers manage; only its existence is checked")
+        if other := _other_type(run, admin, group):
+            yield _of_other_type(run, admin, check, group, other)
             return
         yield check.ok("the group does not exist yet: it is created when its first member joins")
         yield from _lag(run, admin, group, None, None)
@@ -129,6 +129,19 @@ def _other_type(run: Run, admin: Admin, group: str) -> str:
     except KafkaError:
         return ""
     return listed.type if listed is not None and listed.type in ("share", "streams") else ""
+
+
+def _of_other_type(run: Run, admin: Admin, check: Check, group: str, kind: str) -> Finding:
+    found: ShareGroupDescription | StreamsGroupDescription
+    try:
+        if kind == "share":
+            found = admin.describe_share_groups([group], timeout=run.timeout)[group]
+        else:
+            found = admin.describe_streams_groups([group], timeout=run.timeout)[group]
+    except KafkaError as error:
+        return check.failed(*split(text_of(error), _AGAIN))
+    members = f"{len(found.members)} member{'s' * (len(found.members) != 1)}"
+    return check.ok(f"a {kind} group, {found.state}, {members}; its lag is not checked")
 
 
 def _watch(run: Run, admin: Admin, group: str, first: GroupDescription) -> tuple[GroupDescription, float]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from samsarrow.access import AclOperation
 from samsarrow.admin import Admin
 from samsarrow.admin_types import ConfigResource, OffsetSpec, PartitionDescription, TopicDescription
+from samsarrow.doctor import _cluster
 from samsarrow.doctor._finding import Check, Finding
 from samsarrow.doctor._run import Run
 from samsarrow.doctor._texts import cause_of, split, text_of
@@ -22,6 +23,8 @@ from samsarrow.types import TopicPartition
 
 _CONSUMER_OPTIONS = {"auto.offset.reset": "latest", "enable.auto.commit": "false", "fetch.max.wait.ms": "100"}
 _READ_SECONDS = 0.5
+# Less may be the uncertainty of unsynchronised clocks.
+_FUTURE_SECONDS = 60
 
 
 def check_topic(run: Run, admin: Admin, topic: str, good: set[int]) -> Iterator[Finding]:
@@ -46,6 +49,7 @@ def check_topic(run: Run, admin: Admin, topic: str, good: set[int]) -> Iterator[
     led = [TopicPartition(topic, p.partition) for p in described.partitions if p.leader in good]
     if led:
         yield from _offsets(run, admin, subject, led)
+        yield from _timestamps(run, admin, subject, led)
         if described.authorized_operations is None or AclOperation.READ in described.authorized_operations:
             yield _read(run, subject, led)
 
@@ -184,6 +188,24 @@ def _offsets(run: Run, admin: Admin, subject: str, partitions: Sequence[TopicPar
         )
     count = sum(max(0, ends[tp] - beginnings.get(tp, 0)) for tp in ends)
     yield check.ok(f"{count} offsets from beginning to end" if count else "the topic is empty")
+
+
+def _timestamps(run: Run, admin: Admin, subject: str, partitions: Sequence[TopicPartition]) -> Iterator[Finding]:
+    """Yields a finding if the topic has records from the future."""
+    check = Check("timestamps", subject)
+    try:
+        found = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP), timeout=run.timeout)
+        times = [at.timestamp for at in (found[tp] for tp in found) if at is not None and at.timestamp is not None]
+    except KafkaError:
+        # The lookup needs Kafka 3.0.
+        return
+    ahead = max(times, default=0) / 1000 - _cluster.now()
+    if ahead > _FUTURE_SECONDS:
+        yield check.warning(
+            f"the newest record is {_cluster.span(ahead)} in the future: the clock of its producer, or of this "
+            "machine, is wrong",
+            "synchronise the clocks with NTP; time-based retention and reads by time depend on the timestamps",
+        )
 
 
 def _read(run: Run, subject: str, partitions: Sequence[TopicPartition]) -> Finding:
