@@ -293,6 +293,14 @@ def test_clock(broker: Broker, monkeypatch: pytest.MonkeyPatch, hours: int) -> N
     assert "NTP" in failed.remedy
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+def test_clock_of_the_controller(broker: Broker, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    monkeypatch.setattr(_cluster, "now", lambda: time.time() + 3600 * hours)
+    failed = only_failure(check(broker.client_options()))
+    assert failed.check == "clock"
+    assert f"clock is 1.0 hours {'ahead of' if hours > 0 else 'behind'} the controller" in failed.detail
+
+
 def test_records_from_the_future(broker: Broker) -> None:
     with Producer(broker.client_options()) as producer:
         producer.send("t", b"x", timestamp=int((time.time() + 7200) * 1000)).result()

@@ -5,13 +5,21 @@ use samsarrow_wire::messages::DescribeQuorumRequest;
 use samsarrow_wire::messages::describe_quorum::{DescribeQuorumResponse, PartitionData, ReplicaState, TopicData};
 
 use super::{Call, Handler, Outcome};
+use crate::clock;
 
 const METADATA: &str = "__cluster_metadata";
 
 impl Handler for DescribeQuorumRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
         let controller = call.state.controller();
-        let voter = ReplicaState { replica_id: controller, ..Default::default() };
+        // As in Kafka, the times of the leader itself are its current time (KIP-836).
+        let now = clock::now_ms();
+        let voter = ReplicaState {
+            replica_id: controller,
+            last_fetch_timestamp: now,
+            last_caught_up_timestamp: now,
+            ..Default::default()
+        };
         let topic = |requested: &samsarrow_wire::messages::describe_quorum::TopicRequest| {
             let partition = |index: i32| {
                 if requested.topic_name != METADATA || index != 0 {
