@@ -1,4 +1,4 @@
-"""Checks of arguments against an operation's annotations, for TypeErrors that name the wrong argument."""
+"""Checks of arguments against an operation's annotations, for errors that name the invalid argument."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ParamSpec, TypeVar, cast
 
+from samsarrow.exceptions import ConfigurationError
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function so that a TypeError says which argument is invalid.
+    """Decorates a function so that errors about the type or the size of an argument name this argument.
 
-    Arguments are checked only after the function has raised TypeError or AttributeError, so successful calls have
-    no checking overhead.
+    Arguments are checked only after the function has raised TypeError, AttributeError or OverflowError, so successful
+    calls have no checking overhead.
     """
     if inspect.iscoroutinefunction(function):
 
@@ -28,10 +30,10 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
         async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             try:
                 return await function(*args, **kwargs)
-            except (TypeError, AttributeError) as error:
+            except (TypeError, AttributeError, OverflowError) as error:
                 if (fault := _fault_of_call(error, function, args, kwargs)) is None:
                     raise
-                raise TypeError(fault) from error
+                raise fault from error
 
         return cast("Callable[P, R]", call_async)
 
@@ -39,18 +41,18 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, OverflowError) as error:
             if (fault := _fault_of_call(error, function, args, kwargs)) is None:
                 raise
-            raise TypeError(fault) from error
+            raise fault from error
 
     return call
 
 
 def _fault_of_call(
     error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> str | None:
-    """Returns the invalid argument of a call that raised `error`; None if another cause raised it."""
+) -> Exception | None:
+    """Returns an error that names the invalid argument of a call; None if another cause raised `error`."""
     # The error of a call that has queued rows has their delivery, and keeps it.
     if hasattr(error, "delivery"):
         return None
@@ -63,8 +65,34 @@ def _fault_of_call(
         annotation = function.__annotations__.get(name)
         fault = None if name == "core" else _fault(_evaluated(annotation, names), value, name)
         if fault is not None:
-            return f"{function.__name__}: {fault}"
+            return TypeError(f"{function.__name__}: {fault}")
+    if isinstance(error, OverflowError):
+        # Arguments of 64 bits are checked first, because most of them may exceed 32 bits.
+        for limit in (2**63 - 1, 2**31 - 1):
+            for name, value in bound.arguments.items():
+                if name != "core" and (fault := _excess(value, name, limit)) is not None:
+                    return ConfigurationError(f"{function.__name__}: {fault}")
     return None
+
+
+def _excess(value: Any, path: str, limit: int) -> str | None:
+    """Returns the path of the first integer beyond a limit, with its range; None if none does."""
+    if isinstance(value, Mapping):
+        items = [
+            *((key, f"key {key!r} of {path}") for key in value),
+            *((v, f"{path}[{k!r}]") for k, v in value.items()),
+        ]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        items = [(getattr(value, field.name), f"{path}.{field.name}") for field in dataclasses.fields(value)]
+    elif hasattr(value, "_fields"):
+        items = [(getattr(value, name), f"{path}.{name}") for name in value._fields]
+    elif isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
+        items = [(item, f"{path}[{at}]") for at, item in enumerate(value)]
+    elif _is_instance(int, value) and not -limit - 1 <= (number := operator.index(value)) <= limit:
+        return f"{path} must be at most {limit}, not {number}" if number > 0 else f"{path} is out of range: {number}"
+    else:
+        return None
+    return next((fault for item, where in items if (fault := _excess(item, where, limit)) is not None), None)
 
 
 def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:

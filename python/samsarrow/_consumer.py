@@ -16,7 +16,7 @@ from samsarrow import _core
 from samsarrow._sync import Runner
 from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import unregister, watch_consumer
-from samsarrow.config import merge
+from samsarrow.config import identity, merge
 from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
@@ -97,6 +97,7 @@ class ConsumerBase(Runner):
             if self._typed.letters is not None:
                 self._check_dead_letter(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(pairs, assignors)
+        self._identity = identity(pairs)
         # The Rust consumer from the call of `close` until it is closed, which may be after the call has returned.
         self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None
@@ -124,17 +125,19 @@ class ConsumerBase(Runner):
         return self._core is None
 
     def __repr__(self) -> str:
-        # The attribute is missing if the constructor raised.
+        # The attributes are missing if the constructor raised.
+        name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
         if getattr(self, "_core", None) is None:
-            return f"<{type(self).__name__} closed>"
+            return f"<{name}, closed>"
         try:
             subscribed, assigned = self.subscription(), sorted(self.assignment())
         except ForkError:
-            return f"<{type(self).__name__} of the process that forked this one>"
+            return f"<{name}, of the process that forked this one>"
         names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in assigned[:5])
         more = f", {len(assigned) - 5} more" if len(assigned) > 5 else ""
-        what = "" if subscribed is None else f" subscribed to {subscribed!r}"
-        return f"<{type(self).__name__}{what}{f' reads {names}{more}' if assigned else ''}>"
+        topics = sorted(subscribed) if isinstance(subscribed, set) else subscribed
+        what = "" if topics is None else f", subscribed to {topics!r}"
+        return f"<{name}{what}{f', reads {names}{more}' if assigned else ''}>"
 
     def subscribe(
         self,

@@ -10,7 +10,7 @@ from uuid import UUID
 from samsarrow import _core
 from samsarrow._sync import Runner
 from samsarrow._unclosed import unregister, wait_at_exit, watch_producer
-from samsarrow.config import merge
+from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
@@ -52,6 +52,7 @@ class ProducerBase(Runner):
         self._raises = _raises(errors)
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
+        self._identity = identity(pairs)
         self._closing: _core.Producer | None = None
         # Delivers the queued records if the application does not close the producer.
         self._finalizer = watch_producer(self, self._core)
@@ -63,8 +64,9 @@ class ProducerBase(Runner):
         return self._core
 
     def __repr__(self) -> str:
-        # The attribute is missing if the constructor raised.
-        return f"<{type(self).__name__}{'' if getattr(self, '_core', None) else ' closed'}>"
+        # The attributes are missing if the constructor raised.
+        name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
+        return f"<{name}{'' if getattr(self, '_core', None) else ', closed'}>"
 
     def metrics(self) -> ProducerMetrics:
         """Counts and latencies since the producer was created. Collecting them adds almost no cost to sending."""
@@ -142,14 +144,13 @@ class ProducerBase(Runner):
         text = value_format if value_format in ("json", "ipc") else None
         if key_format is not None or (value_format is not None and text is None):
             # Imported here because applications that send encoded values do not need the modules.
-            from samsarrow.values.decode import PLAIN
+            from samsarrow.values.decode import check_format
             from samsarrow.values.value_writer import WrittenRows
 
-            if isinstance(value_format, str) and text is None and value_format not in PLAIN:
-                raise ConfigurationError(
-                    f"value_format must be json or ipc, Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, "
-                    f'not "{value_format}"'
-                )
+            if value_format is not None:
+                check_format(value_format, "value_format", ("json", "ipc"))
+            if key_format is not None:
+                check_format(key_format, "key_format")
             kind = None if value_format == "json" or value_format == "ipc" else value_format
             written = await WrittenRows.of(self._run, topic, data, key, key_format, names, kind, headers)
             data, key, names, headers = written.reader, written.key, written.value, written.headers

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._admin.sync import AdminMethods
-from samsarrow.config import merge
+from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.metrics.client import AdminMetrics, of_admin, to_uuid
 from samsarrow.types import Seconds, to_seconds
@@ -36,7 +36,9 @@ class Admin(AdminMethods):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:
-        self._core: _core.Admin | None = _core.Admin(merge(config, options))
+        pairs = merge(config, options)
+        self._core: _core.Admin | None = _core.Admin(pairs)
+        self._identity = identity(pairs)
 
     @property
     def _open(self) -> _core.Admin:

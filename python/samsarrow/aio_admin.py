@@ -11,7 +11,7 @@ from samsarrow import _core
 from samsarrow._admin.aio import AsyncAdminMethods
 from samsarrow._sync import documented_by
 from samsarrow.admin import Admin
-from samsarrow.config import merge
+from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.metrics.client import AdminMetrics, of_admin, to_uuid
 from samsarrow.types import Seconds, to_seconds
@@ -29,7 +29,9 @@ class AsyncAdmin(AsyncAdminMethods):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:
-        self._core: _core.Admin | None = _core.Admin(merge(config, options))
+        pairs = merge(config, options)
+        self._core: _core.Admin | None = _core.Admin(pairs)
+        self._identity = identity(pairs)
 
     @property
     def _open(self) -> _core.Admin:

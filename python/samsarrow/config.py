@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from samsarrow._core import option_table, options_markdown
 from samsarrow.exceptions import ConfigurationError
 
-__all__ = ["Secret", "kafka_name", "kind_of", "merge", "options_markdown", "options_of"]
+__all__ = ["Secret", "identity", "kafka_name", "kind_of", "merge", "options_markdown", "options_of"]
 
 HIDDEN = "[hidden]"
 
@@ -79,6 +79,32 @@ def options_of(client: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _has(client: str, dotted: str) -> bool:
     row = _ROWS.get(dotted)
     return dotted.startswith(("config.providers.", "api.version.")) if row is None else client in row[2]
+
+
+# Options that identify a client, in the order of its `repr`. None of them is a secret.
+_IDENTITY = (
+    "bootstrap.servers",
+    "bootstrap.controllers",
+    "client.id",
+    "group.id",
+    "group.instance.id",
+    "transactional.id",
+)
+
+
+def identity(pairs: Iterable[tuple[str, Any]]) -> str:
+    """Returns the options that identify a client, for its `repr`: `bootstrap_servers='localhost:9092' group_id='g'`.
+
+    Args:
+        pairs: result of `merge`.
+    """
+    values = {kafka_name(name): value for name, value in pairs}
+    texts = {
+        name: value if isinstance(value, str) else ",".join(value)
+        for name, value in values.items()
+        if name in _IDENTITY
+    }
+    return " ".join(f"{name.replace('.', '_')}={texts[name]!r}" for name in _IDENTITY if texts.get(name))
 
 
 def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[tuple[str, Any]]:

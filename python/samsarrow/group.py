@@ -47,6 +47,12 @@ class RebalanceListener:
         self._revoked = on_partitions_revoked
         self._lost = on_partitions_lost
 
+    def __repr__(self) -> str:
+        given = {"on_partitions_assigned": self._assigned, "on_partitions_revoked": self._revoked}
+        given["on_partitions_lost"] = self._lost
+        shown = [f"{name}={getattr(f, '__qualname__', f)}" for name, f in given.items() if f is not None]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object:
         """Called with new partitions; with a cooperative assignor the list may be empty."""
         return None if self._assigned is None else self._assigned(partitions)

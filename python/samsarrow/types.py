@@ -11,9 +11,13 @@ from uuid import UUID
 
 from samsarrow._html import HtmlRepr
 from samsarrow.access import AclOperation
+from samsarrow.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from samsarrow.exceptions import KafkaError
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
 
 Seconds: TypeAlias = float | timedelta
 """A time span: seconds as a number, or a `timedelta`."""
@@ -171,7 +175,7 @@ class NewTopic:
     """
 
     name: str
-    num_partitions: int = 1
+    num_partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
     assignment: Sequence[Sequence[int]] = ()
@@ -291,21 +295,39 @@ def to_milliseconds(time: int | datetime) -> int:
     """Converts a time to milliseconds since 1970.
 
     A `datetime` without a time zone is local time, as everywhere in Python.
+
+    Raises:
+        ConfigurationError: the time is out of range.
+        TypeError: the time is neither an integer nor a `datetime`.
     """
     if isinstance(time, datetime):
-        return round(time.timestamp() * 1000)
+        try:
+            return round(time.timestamp() * 1000)
+        except (OverflowError, ValueError, OSError) as error:
+            raise ConfigurationError(f"time {time} cannot be converted to milliseconds since 1970: {error}") from error
     try:
-        if -(2**63) <= (milliseconds := index(time)) < 2**63:
-            return milliseconds
-        raise OverflowError(f"a time in milliseconds since 1970 is out of range: {time}")
+        milliseconds = index(time)
     except TypeError:
         raise TypeError(f"a time is an int, in milliseconds since 1970, or a datetime: got {time!r}") from None
+    return checked(milliseconds, "a time in milliseconds since 1970", -INT64 - 1, INT64)
+
+
+def checked(number: int, name: str, minimum: int, maximum: int) -> int:
+    """Returns the number.
+
+    Raises:
+        ConfigurationError: the number is out of range.
+    """
+    if minimum <= number <= maximum:
+        return number
+    raise ConfigurationError(f"{name} must be from {minimum} to {maximum}, not {number}")
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:
     """Converts a partition to a tuple of topic and number.
 
     Raises:
+        ConfigurationError: the number is out of range.
         TypeError: the argument is not a `TopicPartition` or another tuple of text and an integer.
     """
     if not isinstance(partition, tuple) or len(partition) != 2:
@@ -314,7 +336,7 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
     if not isinstance(topic, str):
         raise TypeError(f"the topic of a TopicPartition is a str: got {partition!r}")
     try:
-        return topic, index(number)
+        return topic, checked(index(number), f"the partition of topic {topic}", 0, INT32)
     except TypeError:
         raise TypeError(f"the partition of a TopicPartition is an int: got {partition!r}") from None
 
@@ -323,12 +345,15 @@ def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]
     """Converts an offset to a tuple of offset, metadata and leader epoch.
 
     Raises:
+        ConfigurationError: the offset or the leader epoch is out of range.
         TypeError: the argument is neither an integer nor an `OffsetAndMetadata` of integers and text.
     """
     number, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
     try:
         if isinstance(metadata, str):
-            return index(number), metadata, None if epoch is None else index(epoch)
+            # A negative offset is rejected later, with the name of its partition.
+            position = checked(index(number), "an offset", -INT64 - 1, INT64)
+            return position, metadata, None if epoch is None else checked(index(epoch), "a leader epoch", -1, INT32)
     except TypeError:
         pass
     raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")

@@ -1,6 +1,6 @@
 """Arguments of the wrong type raise an error that names the argument."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,10 @@ import pytest
 
 from samsarrow import (
     Admin,
+    AsyncConsumer,
+    Avro,
     Consumer,
+    NewTopic,
     OffsetAndMetadata,
     Producer,
     RebalanceListener,
@@ -48,8 +51,25 @@ def test_out_of_range_numbers_name_the_argument():
     with Producer(bootstrap_servers=NOWHERE) as producer:
         with pytest.raises(OverflowError, match="partition is out of range: 1099511627776"):
             producer.send("t", b"v", partition=2**40)
-        with pytest.raises(OverflowError, match="out of range"):
+        with pytest.raises(
+            ConfigurationError, match="a time in milliseconds since 1970 must be from -9223372036854775808"
+        ):
             producer.send("t", b"v", timestamp=2**70)
+        with pytest.raises(ConfigurationError, match=r"time 0001-01-01 .* cannot be converted"):
+            producer.send("t", b"v", timestamp=datetime(1, 1, 1))
+    partition = TopicPartition("t", 0)
+    with Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer:
+        for number in (-1, 2**31, 2**70):
+            with pytest.raises(
+                ConfigurationError, match=rf"the partition of topic t must be from 0 to .*, not {number}"
+            ):
+                consumer.assign([TopicPartition("t", number)])
+        consumer.assign([partition])
+        for number in (2**63, OffsetAndMetadata(2**70)):
+            with pytest.raises(ConfigurationError, match="an offset must be from -9223372036854775808 to 9223372036"):
+                consumer.seek(partition, number)
+        with pytest.raises(ConfigurationError, match="a leader epoch must be from -1 to 2147483647, not 2147483648"):
+            consumer.seek(partition, OffsetAndMetadata(1, "", 2**31))
     with pytest.raises(ConfigurationError, match="linger_ms is out of range"):
         Producer(bootstrap_servers=NOWHERE, linger_ms=2**70)
 
@@ -161,3 +181,57 @@ def test_numpy_scalars_are_accepted_as_options():
 def test_value_format_must_be_a_format():
     with pytest.raises(ConfigurationError, match=r"value_format must be Avro.*, not 5"):
         Consumer(bootstrap_servers=NOWHERE, value_format=5)
+
+
+def test_out_of_range_numbers_of_admin_operations():
+    cases = [
+        (
+            lambda a: a.create_topics([NewTopic("t", 2**40)]),
+            r"topics\[0\].num_partitions must be at most 2147483647, not 1",
+        ),
+        (
+            lambda a: a.create_topics([NewTopic("t", 2**70)]),
+            r"topics\[0\].num_partitions must be at most 92233720368547",
+        ),
+        (
+            lambda a: a.create_topics([NewTopic("t", assignment=[[-(2**40)]])]),
+            r"assignment\[0\]\[0\] is out of range: -1",
+        ),
+        (
+            lambda a: a.create_partitions({"t": 2**40}),
+            r"create_partitions: partitions\['t'\] must be at most 2147483647",
+        ),
+    ]
+    with Admin(bootstrap_servers=NOWHERE) as admin:
+        for call, text in cases:
+            with pytest.raises(ConfigurationError, match=text):
+                call(admin)
+
+
+def test_formats_are_checked_at_creation():
+    cases = [
+        ("json", r"value_format='json' needs a schema: pass Json\(schema\)"),
+        (Avro, r"value_format=Avro needs a schema: pass Avro\(schema\) or Avro\(registry\)"),
+        ("avor", r"not 'avor'; did you mean Avro\(…\)\?"),
+        ("Long", "not 'Long'; did you mean long?"),
+        (str, "not str; did you mean string?"),
+        (lambda value: value, r"value_format must be Avro\(…\), .* not <function"),
+    ]
+    for create in (Consumer, AsyncConsumer):
+        for value, text in cases:
+            with pytest.raises(ConfigurationError, match=text):
+                create(bootstrap_servers=NOWHERE, value_format=value)
+        with pytest.raises(ConfigurationError, match="key_format='json' needs a schema"):
+            create(bootstrap_servers=NOWHERE, key_format="json")
+
+
+def test_send_batch_checks_formats_before_columns():
+    rows = pa.table({"x": [1]})
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        for options, text in [
+            ({"value_format": "jsn"}, "not 'jsn'; did you mean json?"),
+            ({"value_format": "avro"}, r"value_format='avro' needs a schema: pass Avro"),
+            ({"key_format": "json"}, r"key_format='json' needs a schema: pass Json"),
+        ]:
+            with pytest.raises(ConfigurationError, match=text):
+                producer.send_batch("t", rows, value="x", **options)

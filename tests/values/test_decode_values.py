@@ -157,7 +157,7 @@ def test_kafka_primitive_types(name: Any, value: bytes, want: object, kind: pa.D
         (lambda: Avro(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
         (lambda: Avro(EVENT, framing="x"), "framing must be"),
         (lambda: Avro(EVENT, enums="x"), "enums must be"),
-        (lambda: decode_values(pa.array([b""]), "integer"), "a format must be"),
+        (lambda: decode_values(pa.array([b""]), "integer"), "format must be"),
         (
             lambda: decode_values(pa.array([b""]), "int", on_decode_error="skip"),
             "on_decode_error must be raise or null",

@@ -70,7 +70,7 @@ class AsyncAdminMethods(AdminBase):
         self,
         topics: Sequence[str | NewTopic],
         *,
-        num_partitions: int = 1,
+        num_partitions: int = -1,
         replication_factor: int = -1,
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,

@@ -17,6 +17,11 @@ class AdminBase:
     def _open(self) -> _core.Admin:
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        # The attributes are missing if the constructor raised.
+        name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
+        return f"<{name}{'' if getattr(self, '_core', None) else ', closed'}>"
+
 
 def names_of(what: str, names: Iterable[str]) -> list[str]:
     """Returns the names without duplicates.

@@ -35,7 +35,7 @@ def create_topics(
     core: _core.Admin,
     topics: Sequence[str | NewTopic],
     *,
-    num_partitions: int = 1,
+    num_partitions: int = -1,
     replication_factor: int = -1,
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,

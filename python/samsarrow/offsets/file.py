@@ -56,6 +56,9 @@ class FileOffsetStore:
         lock.flush()
         return lock
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} path={str(self.path)!r}{'' if self._lock else ', read-only or closed'}>"
+
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
         """Returns stored offsets.
 

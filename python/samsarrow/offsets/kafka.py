@@ -46,6 +46,9 @@ class _BrokerStore:
         self._admin = admin if admin is not None else Admin(config, **self._options(config, options))
         self._timeout = timeout
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} group={self.group!r} of {self._admin!r}>"
+
     def _options(self, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the options of the admin client. Rejects request versions that access the other storage."""
         for name, value in [*(config or {}).items(), *options.items()]:

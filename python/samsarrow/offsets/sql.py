@@ -82,6 +82,10 @@ class SqlOffsetStore:
         self._claims: dict[TopicPartition, int] = {}
         self._create()
 
+    def __repr__(self) -> str:
+        owner = "" if self.owner is None else f" owner={self.owner!r}"
+        return f"<{type(self).__name__} group={self.group!r} table={self._table!r}{owner}>"
+
     def _run(self, cursor: Any, sql: str, *values: object) -> None:
         """Executes a statement, in which each `{}` is replaced by a placeholder in the paramstyle."""
         text = sql.format(*(self._placeholder(i) for i in range(1, len(values) + 1)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from types import TracebackType
 from typing import Literal, overload
 from uuid import UUID
 
 from samsarrow import _core
 from samsarrow.testing.security import ClientCertificate, Connections, Logins
-from samsarrow.types import Seconds, to_seconds
+from samsarrow.types import INT32, Seconds, checked, to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Broker:
 
     Args:
         brokers: number of virtual brokers, each on its own port. Partitions are assigned to them in turn.
-        topics: number of partitions by topic name.
+        topics: number of partitions by topic name, or names of topics with one partition.
         port: port of the first broker. The other brokers use the following ports. With 0, all brokers use free ports.
         auto_create_topics: whether a missing topic is created when a client requests it. It gets one partition.
         group_initial_rebalance_delay: time for which the first rebalance of an empty group waits for more members; 0 by
@@ -92,7 +93,7 @@ class Broker:
     def __init__(
         self,
         brokers: int = 1,
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int] | Iterable[str] | None = None,
         port: int = 0,
         *,
         auto_create_topics: bool = True,
@@ -132,7 +133,7 @@ class Broker:
             "producer_id_expiration": to_seconds(producer_id_expiration),
         }
         times = {name: seconds for name, seconds in durations.items() if seconds is not None}
-        named = list((topics or {}).items())
+        named = _partition_counts(topics)
         if not 0 <= transaction_version <= 2:
             raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
         self._users = dict(users or {})
@@ -156,6 +157,12 @@ class Broker:
             brokers, named, port, auto_create_topics, transaction_version, times, kafka_version, secured, pushed
         )
         self._closed = False
+
+    def __repr__(self) -> str:
+        # The attribute is missing if the constructor raised.
+        if getattr(self, "_closed", True):
+            return "<Broker, closed>"
+        return f"<Broker bootstrap_servers={self.bootstrap_servers!r} security={self._security!r}>"
 
     def telemetry(self) -> list[TelemetryPush]:
         """The metrics that clients have pushed (KIP-714), oldest first. Only the last thousand pushes are kept."""
@@ -401,3 +408,21 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _partition_counts(topics: Mapping[str, int] | Iterable[str] | None) -> list[tuple[str, int]]:
+    """Returns the topics with their numbers of partitions."""
+    example = 'topics must be numbers of partitions by name, such as {"orders": 2}, or names in a list'
+    if topics is None:
+        return []
+    if isinstance(topics, str) or not isinstance(topics, Iterable):
+        raise TypeError(f"{example}, not {topics!r}")
+    counts = []
+    for name, count in topics.items() if isinstance(topics, Mapping) else ((name, 1) for name in topics):
+        if not isinstance(name, str):
+            raise TypeError(f"{example}: got {name!r}")
+        try:
+            counts.append((name, checked(index(count), f"the number of partitions of topic {name}", 1, INT32)))
+        except TypeError:
+            raise TypeError(f"{example}: the number of partitions of {name} is {count!r}") from None
+    return counts

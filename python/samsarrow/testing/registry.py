@@ -78,6 +78,9 @@ class Registry:
         self._port = port
         self.up()
 
+    def __repr__(self) -> str:
+        return f"<Registry url={self.url!r}{'' if self._server else ', down'}>"
+
     @property
     def url(self) -> str:
         """The URL for clients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -23,6 +24,13 @@ Format: TypeAlias = (
 
 PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
 """Names of the formats of Kafka's built-in serializers."""
+
+# Formats with a schema, by the names that applications may pass by mistake.
+_HINTS = {
+    "avro": "Avro(schema) or Avro(registry)",
+    "json": "Json(schema), also with the result of infer_schema(values), or Json(registry)",
+    "protobuf": "Protobuf(schema) or Protobuf(registry)",
+}
 
 
 def decode_values(
@@ -60,6 +68,7 @@ def decode_values(
     """
     if on_decode_error not in ("raise", "null"):
         raise ConfigurationError(f"on_decode_error must be raise or null, not {on_decode_error!r}")
+    check_format(format, "format")
     run = Blocking._run
     decoder = run_sync(make_decoder(format, run, topic, key))
     values = _arrow(array)
@@ -81,6 +90,31 @@ def decode_values(
         decoded.append(rows.column(0))
         row += batch.num_rows
     return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
+
+
+def check_format(value: object, name: str, also: tuple[str, ...] = ()) -> None:
+    """Checks the format of keys or values.
+
+    Args:
+        value: the format.
+        name: name of the argument, for error messages.
+        also: names that are accepted in addition to `PLAIN`.
+
+    Raises:
+        ConfigurationError: the value is not a format.
+    """
+    names = (*also, *PLAIN)
+    if value in names if isinstance(value, str) else hasattr(value, "_in_headers") and not isinstance(value, type):
+        return
+    word = (value.__name__ if isinstance(value, type) else str(value)).lower()
+    shown = value.__name__ if isinstance(value, type) else repr(value)
+    if word in _HINTS and (word not in also or isinstance(value, type)):
+        raise ConfigurationError(f"{name}={shown} needs a schema: pass {_HINTS[word]}")
+    near = get_close_matches(word, [*names, *_HINTS], 1)
+    suggestion = f"; did you mean {near[0] if near[0] in names else f'{near[0].capitalize()}(…)'}?" if near else ""
+    raise ConfigurationError(
+        f"{name} must be Avro(…), Json(…) or Protobuf(…), or one of {', '.join(names)}, not {shown}{suggestion}"
+    )
 
 
 async def make_decoder(format: Format, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002

@@ -9,7 +9,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._sync import Blocking, RunCall, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
-from samsarrow.values.decode import Format, decode_error
+from samsarrow.values.decode import Format, check_format, decode_error
 from samsarrow.values.headers import InHeaders
 from samsarrow.values.json_text import JsonTextEncoder
 
@@ -47,6 +47,7 @@ def encode_values(
         RegistryError: the registry cannot be reached, or rejects the request.
         TypeError: `array` is not Arrow data.
     """
+    check_format(format, "format")
     if not isinstance(format, str) and format._writes_headers:
         text = "framing='header' has the schema in headers of records, and encode_values makes values alone"
         raise ConfigurationError(f"{text}: send_batch writes both")

@@ -13,7 +13,7 @@ from samsarrow._sync import RunCall
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import ConsumerRecord, TopicPartition
 from samsarrow.values.dead_letter import DeadLetter
-from samsarrow.values.decode import PLAIN, Format, decode_error, make_decoder
+from samsarrow.values.decode import Format, check_format, decode_error, make_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,11 +57,7 @@ class TypedColumns:
         formats = {"key": key_format, "value": value_format}
         self._formats: dict[str, Format] = {name: value for name, value in formats.items() if value is not None}
         for name, value in self._formats.items():
-            if not isinstance(value, str) and not hasattr(value, "_in_headers"):
-                names = ", ".join(PLAIN)
-                raise ConfigurationError(
-                    f"{name}_format must be Avro(…), Json(…) or Protobuf(…), or one of {names}, not {value!r}"
-                )
+            check_format(value, f"{name}_format")
         if not self._formats and (raw_values or on_decode_error != "raise"):
             raise ConfigurationError("on_decode_error and raw_values need a format: pass value_format")
         self._decoders: dict[str, _core.ValueDecoder] = {}
