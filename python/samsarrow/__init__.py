@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UserScramCredentialUpsertion,
     )
     from samsarrow.admin import Admin
+    from samsarrow.admin_types import ConfigChange, ConfigResource, NewPartitions, OffsetSpec
     from samsarrow.aio_admin import AsyncAdmin
     from samsarrow.aio_consumer import AsyncConsumer
     from samsarrow.aio_producer import AsyncProducer
@@ -32,7 +33,18 @@ if TYPE_CHECKING:
     from samsarrow.codec import decode_batches, encode_batches
     from samsarrow.consumer import Consumer
     from samsarrow.display import show
-    from samsarrow.exceptions import KafkaError
+    from samsarrow.exceptions import (
+        AuthenticationError,
+        AuthorizationError,
+        BadValueError,
+        ClosedError,
+        ConfigurationError,
+        KafkaConnectionError,
+        KafkaError,
+        KafkaTimeoutError,
+        RetriableError,
+        WakeupError,
+    )
     from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
     from samsarrow.metrics.client import AdminMetrics, ConsumerMetrics, NodeMetrics, ProducerMetrics
     from samsarrow.producer import Producer
@@ -84,7 +96,7 @@ _MODULES = {
         "UserScramCredentialUpsertion",
     ),
     "admin": ("Admin",),
-    "admin_types": (),
+    "admin_types": ("ConfigChange", "ConfigResource", "NewPartitions", "OffsetSpec"),
     "aio_admin": ("AsyncAdmin",),
     "cluster_types": (),
     "group_types": (),
@@ -95,7 +107,18 @@ _MODULES = {
     "codec": ("decode_batches", "encode_batches"),
     "consumer": ("Consumer",),
     "display": ("show",),
-    "exceptions": ("KafkaError",),
+    "exceptions": (
+        "AuthenticationError",
+        "AuthorizationError",
+        "BadValueError",
+        "ClosedError",
+        "ConfigurationError",
+        "KafkaConnectionError",
+        "KafkaError",
+        "KafkaTimeoutError",
+        "RetriableError",
+        "WakeupError",
+    ),
     "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
     "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics"),
     "producer": ("Producer",),
@@ -153,8 +176,15 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncSchemaRegistry",
+    "AuthenticationError",
+    "AuthorizationError",
     "Avro",
+    "BadValueError",
     "BatchDelivery",
+    "ClosedError",
+    "ConfigChange",
+    "ConfigResource",
+    "ConfigurationError",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerMetrics",
@@ -166,14 +196,18 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "Json",
+    "KafkaConnectionError",
     "KafkaError",
+    "KafkaTimeoutError",
     "Latency",
     "MemberDescription",
+    "NewPartitions",
     "NewTopic",
     "Node",
     "NodeMetrics",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetSpec",
     "PartOutcome",
     "PartialFailureError",
     "PartitionReceipt",
@@ -186,6 +220,7 @@ __all__ = [
     "RegisteredSchema",
     "ResourceType",
     "Results",
+    "RetriableError",
     "SchemaReference",
     "SchemaRegistry",
     "ScramCredentialInfo",
@@ -195,6 +230,7 @@ __all__ = [
     "TopicPartition",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
+    "WakeupError",
     "decode_batches",
     "decode_values",
     "encode_batches",
@@ -221,7 +257,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"samsarrow.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'samsarrow' has no attribute {name!r}")
+        raise importlib.import_module("samsarrow._names").unknown_name(name, __all__)
     value = getattr(importlib.import_module(f"samsarrow.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

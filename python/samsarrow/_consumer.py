@@ -13,6 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._names import unknown_method
 from samsarrow._sync import Runner
 from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import unregister, watch_consumer
@@ -123,6 +124,11 @@ class ConsumerBase(Runner):
     def closed(self) -> bool:
         """True if the consumer is closed."""
         return self._core is None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_method(self, name)
 
     def __repr__(self) -> str:
         # The attributes are missing if the constructor raised.

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from samsarrow import _core
 from samsarrow._aio import runs_trio
+from samsarrow._names import rename_methods
 
 T = TypeVar("T")
 Class = TypeVar("Class", bound=type)
@@ -40,6 +41,10 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 class Runner:
     """Base of clients, whose `_run` waits for calls of the Rust client."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        rename_methods(cls)
 
     @staticmethod
     async def _run(call: _core.Call[T]) -> T:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow._names import rename_methods, unknown_method
 from samsarrow.access import AclOperation
 from samsarrow.types import TopicPartition
 
 
 class AdminBase:
     """Base of the generated methods; `_open` is the Rust client."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        rename_methods(cls)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_method(self, name)
 
     @property
     def _open(self) -> _core.Admin:
