@@ -21,6 +21,7 @@ from samsarrow.registry import (
     _pairs,
     _schema,
     _shown,
+    _url_and_options,
     _urls,
 )
 
@@ -33,8 +34,14 @@ class AsyncSchemaRegistry:
     """
 
     def __init__(
-        self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any
+        self,
+        url: str | Sequence[str] | Mapping[str, Any],
+        *,
+        auth: Auth = None,
+        context: str | None = None,
+        **options: Any,
     ) -> None:
+        url, options = _url_and_options(url, options)
         self._urls, self._arguments = _urls(url), (url, auth, context, options)
         self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
 

@@ -75,19 +75,25 @@ class SchemaRegistry:
     several threads. The client connects on the first call.
 
     Args:
-        url: URL of the registry, or several URLs: if a request to one fails, the client tries the next.
+        url: URL of the registry, or several URLs: if a request to one fails, the client tries the next. Or a mapping
+            of `url` and options with dotted names, `{"url": "http://localhost:8081", "max.retries": 1}`.
         auth: a tuple of name and password, or a token.
         context: registry context of all subjects and ids.
         **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
-            Dotted names work in `**{…}`.
 
     Raises:
         ConfigurationError: an option is unknown or has an invalid value.
     """
 
     def __init__(
-        self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any
+        self,
+        url: str | Sequence[str] | Mapping[str, Any],
+        *,
+        auth: Auth = None,
+        context: str | None = None,
+        **options: Any,
     ) -> None:
+        url, options = _url_and_options(url, options)
         self._urls, self._arguments = _urls(url), (url, auth, context, options)
         self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
 
@@ -259,7 +265,28 @@ def _shown(client: object, arguments: tuple[Any, Any, Any, dict[str, Any]]) -> s
     return f"{name}({url!r}{login}{'' if context is None else f', context={context!r}'})"
 
 
+def _url_and_options(
+    url: str | Sequence[str] | Mapping[str, Any], options: dict[str, Any]
+) -> tuple[str | Sequence[str], dict[str, Any]]:
+    """Returns the URLs and the options of a client that was created with a mapping or with arguments."""
+    if not isinstance(url, Mapping):
+        return url, options
+    merged: dict[str, Any] = {}
+    for name, value in [*url.items(), *options.items()]:
+        if not isinstance(name, str):
+            raise ConfigurationError(f"option names are text, not {type(name).__name__}")
+        dotted = name.replace("_", ".").removeprefix("schema.registry.")
+        if dotted in merged:
+            raise ConfigurationError(f"option {dotted} is given twice, under two spellings or as a keyword too")
+        merged[dotted] = value
+    if merged.get("url") is None:
+        raise ConfigurationError("a schema registry needs option url, for example http://localhost:8081")
+    return merged.pop("url"), merged
+
+
 def _urls(url: str | Sequence[str]) -> list[str]:
+    if not isinstance(url, str) and not (isinstance(url, Sequence) and all(isinstance(text, str) for text in url)):
+        raise TypeError(f"url must be text, a list of texts or a mapping with url, not {type(url).__name__}")
     urls = [url] if isinstance(url, str) else list(url)
     return [part.strip() for text in urls for part in text.split(",") if part.strip()]
 

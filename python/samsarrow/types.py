@@ -351,8 +351,10 @@ def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]
     number, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
     try:
         if isinstance(metadata, str):
-            # A negative offset is rejected later, with the name of its partition.
-            position = checked(index(number), "an offset", -INT64 - 1, INT64)
+            position = index(number)
+            # Other negative offsets are rejected later, with the name of the partition.
+            if not -INT64 <= position < 0:
+                checked(position, "an offset", 0, INT64)
             return position, metadata, None if epoch is None else checked(index(epoch), "a leader epoch", -1, INT32)
     except TypeError:
         pass

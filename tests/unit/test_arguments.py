@@ -1,5 +1,6 @@
 """Arguments of the wrong type raise an error that names the argument."""
 
+import pickle
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from samsarrow import (
     Admin,
     AsyncConsumer,
+    AsyncSchemaRegistry,
     Avro,
     Consumer,
     NewTopic,
@@ -66,7 +68,7 @@ def test_out_of_range_numbers_name_the_argument():
                 consumer.assign([TopicPartition("t", number)])
         consumer.assign([partition])
         for number in (2**63, OffsetAndMetadata(2**70)):
-            with pytest.raises(ConfigurationError, match="an offset must be from -9223372036854775808 to 9223372036"):
+            with pytest.raises(ConfigurationError, match="an offset must be from 0 to 9223372036854775807, not "):
                 consumer.seek(partition, number)
         with pytest.raises(ConfigurationError, match="a leader epoch must be from -1 to 2147483647, not 2147483648"):
             consumer.seek(partition, OffsetAndMetadata(1, "", 2**31))
@@ -235,3 +237,24 @@ def test_send_batch_checks_formats_before_columns():
         ]:
             with pytest.raises(ConfigurationError, match=text):
                 producer.send_batch("t", rows, value="x", **options)
+
+
+def test_registry_clients_accept_a_mapping():
+    for create in (SchemaRegistry, AsyncSchemaRegistry):
+        for config in (
+            {"url": "http://h:1"},
+            {"schema.registry.url": "http://h:1", "basic.auth.user.info": "u:canary"},
+        ):
+            assert repr(create(config, max_retries=1)) == f"{create.__name__}('http://h:1')"
+        for config, error, text in [
+            ({}, ConfigurationError, "a schema registry needs option url"),
+            ({"url": "http://h:1", "max_retries": 1}, ConfigurationError, "option max.retries is given twice"),
+            ({"url": "http://h:1", "retries": 1}, ConfigurationError, "option retries is not a schema registry option"),
+            ({"url": "http://h:1", 5: 1}, ConfigurationError, "option names are text, not int"),
+            (5, TypeError, "url must be text, a list of texts or a mapping with url, not int"),
+            (None, TypeError, "not NoneType"),
+        ]:
+            with pytest.raises(error, match=text):
+                create(config, max_retries=1)
+    copy = pickle.loads(pickle.dumps(SchemaRegistry({"url": ["http://h:1", "http://i:1"], "max.retries": 1})))
+    assert repr(copy) == "SchemaRegistry(['http://h:1', 'http://i:1'])"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from samsarrow.admin import Admin
 from samsarrow.exceptions import ConfigurationError, KafkaError
-from samsarrow.offsets.store import Found, Offsets, normal
+from samsarrow.offsets.store import Found, Offsets, check_group, listed, normal
 from samsarrow.results import PartialFailureError, failure
 from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition
 
@@ -39,9 +39,11 @@ class _BrokerStore:
         timeout: Seconds | None = None,
         **options: Any,
     ) -> None:
+        if admin is not None and not isinstance(admin, Admin):
+            raise TypeError(f"admin must be an Admin, not {type(admin).__name__}: offset stores block")
         if admin is not None and (config or options):
             raise ConfigurationError("an admin client has its own options: pass either a client or options")
-        self.group = group
+        self.group = check_group(group)
         self._own = admin is None
         self._admin = admin if admin is not None else Admin(config, **self._options(config, options))
         self._timeout = timeout
@@ -51,7 +53,8 @@ class _BrokerStore:
 
     def _options(self, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the options of the admin client. Rejects request versions that access the other storage."""
-        for name, value in [*(config or {}).items(), *options.items()]:
+        given = config if isinstance(config, Mapping) else {}
+        for name, value in [*given.items(), *options.items()]:
             if str(name).replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch") and (
                 self._version == 0 or str(value).strip() == "0"
             ):
@@ -90,7 +93,7 @@ class _BrokerStore:
 
     def _load(self, partitions: Iterable[TopicPartition]) -> Found:
         found: Found = {}
-        for batch in batches(partitions):
+        for batch in batches(partitions if isinstance(partitions, Iterator) else listed(partitions)):
             found |= self._admin.fetch_offsets(self.group, batch, api_version=self._version, timeout=self._timeout)
         return found
 

@@ -14,6 +14,8 @@ from samsarrow.offsets.store import (
     Found,
     Offsets,
     OffsetStoreError,
+    check_group,
+    listed,
     normal,
     only,
 )
@@ -66,11 +68,18 @@ class SqlOffsetStore:
         owner: str | None = None,
         paramstyle: str | None = None,
     ) -> None:
+        if not callable(getattr(connection, "cursor", None)):
+            kind = type(connection).__name__
+            raise TypeError(
+                f"connection must be an open database connection, such as sqlite3.connect(path), not {kind}"
+            )
+        if not isinstance(table, str):
+            raise TypeError(f"table must be text, not {type(table).__name__}")
         if not _IDENTIFIER.fullmatch(table):
             raise ConfigurationError(
                 f"{table!r} is not a valid table name: use letters, digits and _, with a schema before a dot"
             )
-        self.group = group
+        self.group = check_group(group)
         self.owner = owner
         self._connection = connection
         self._table = table
@@ -153,7 +162,7 @@ class SqlOffsetStore:
             The offset of each partition, None without a stored offset.
         """
         # Partitions are claimed in sorted order, so that workers that claim the same partitions cannot deadlock.
-        claimed = [TopicPartition(*tp) for tp in partitions]
+        claimed = listed(partitions)
         try:
             rows = self._in_transaction(lambda cursor: self._take(cursor, sorted(set(claimed))))
         except Exception as error:

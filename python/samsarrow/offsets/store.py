@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from samsarrow.exceptions import KafkaError
-from samsarrow.types import OffsetAndMetadata, TopicPartition
+from samsarrow.exceptions import ConfigurationError, KafkaError
+from samsarrow.types import OffsetAndMetadata, TopicPartition, to_committed, to_pair
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
 Found = dict[TopicPartition, OffsetAndMetadata | None]
@@ -71,20 +71,52 @@ def normal(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
 
     Raises:
         OffsetStoreError: an offset is negative.
+        ConfigurationError: a partition or an offset is out of range.
+        TypeError: `offsets` is not a mapping, or has a key or a value of another type.
     """
+    if not isinstance(offsets, Mapping):
+        kind = type(offsets).__name__
+        raise TypeError(f"offsets must be a mapping of TopicPartition to the next offset, not {kind}")
     result = {}
-    for tp, value in offsets.items():
-        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+    for key, value in offsets.items():
+        tp, offset = TopicPartition(*to_pair(key)), OffsetAndMetadata(*to_committed(value))
         if offset.offset < 0:
             raise OffsetStoreError(
                 f"cannot store offset {offset.offset} of {tp.topic}-{tp.partition}: offsets start at 0"
             )
-        result[TopicPartition(*tp)] = offset
+        result[tp] = offset
     return result
+
+
+def listed(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Returns the partitions as a list.
+
+    Raises:
+        TypeError: `partitions` is not an iterable of `TopicPartition`s.
+    """
+    if isinstance(partitions, TopicPartition):
+        raise TypeError(f"partitions must be a list, not one TopicPartition: pass [{partitions!r}]")
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise TypeError(f"partitions must be a list of TopicPartitions, not {partitions!r}")
+    return [TopicPartition(*to_pair(tp)) for tp in partitions]
+
+
+def check_group(group: object) -> str:
+    """Returns the name of a group.
+
+    Raises:
+        ConfigurationError: the name is empty.
+        TypeError: the name is not text.
+    """
+    if not isinstance(group, str):
+        raise TypeError(f"group must be text, not {type(group).__name__}")
+    if not group:
+        raise ConfigurationError("group must not be empty")
+    return group
 
 
 def only(stored: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable[TopicPartition] | None) -> Found:
     """Returns the offsets of the requested partitions, or all offsets sorted by partition if `partitions` is None."""
     if partitions is None:
         return dict(sorted(stored.items()))
-    return {TopicPartition(*tp): stored.get(TopicPartition(*tp)) for tp in partitions}
+    return {tp: stored.get(tp) for tp in listed(partitions)}
