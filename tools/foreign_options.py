@@ -196,4 +196,5 @@ def _refused(everyone: dict[str, set[str]]) -> Iterator[str]:
 def _unknown(everyone: dict[str, set[str]]) -> Iterator[str]:
     for client, names in everyone.items():
         left = sorted(name for name in names - set(ROWS) - {"ssl.context"} if _instead(name) is None)
-        yield f"- {client}: {', '.join(f'`{name}`' for name in left)}"
+        if left:
+            yield f"- {client}: {', '.join(f'`{name}`' for name in left)}"

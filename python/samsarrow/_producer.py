@@ -63,6 +63,11 @@ class ProducerBase(Runner):
             raise ClosedError("the producer is closed")
         return self._core
 
+    @property
+    def closed(self) -> bool:
+        """True if the producer is closed."""
+        return self._core is None
+
     def __repr__(self) -> str:
         # The attributes are missing if the constructor raised.
         name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()

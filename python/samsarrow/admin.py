@@ -46,6 +46,11 @@ class Admin(AdminMethods):
             raise ClosedError("the admin client is closed")
         return self._core
 
+    @property
+    def closed(self) -> bool:
+        """True if the client is closed."""
+        return self._core is None
+
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         """The id under which brokers store this client's metrics (KIP-714).
 

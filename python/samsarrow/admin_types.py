@@ -9,7 +9,7 @@ from uuid import UUID
 
 from samsarrow._html import HtmlRepr
 from samsarrow.access import AclOperation
-from samsarrow.types import OffsetAndMetadata, TopicPartition
+from samsarrow.types import OffsetAndMetadata, Setting, TopicPartition
 
 
 class ConfigResourceType(enum.IntEnum):
@@ -239,10 +239,10 @@ class ConfigChange:
         subtract: values to remove from lists.
     """
 
-    set: Mapping[str, str] = field(default_factory=dict)
+    set: Mapping[str, Setting] = field(default_factory=dict)
     delete: tuple[str, ...] = ()
-    append: Mapping[str, str] = field(default_factory=dict)
-    subtract: Mapping[str, str] = field(default_factory=dict)
+    append: Mapping[str, Setting] = field(default_factory=dict)
+    subtract: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

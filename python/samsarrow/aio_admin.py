@@ -39,6 +39,11 @@ class AsyncAdmin(AsyncAdminMethods):
             raise ClosedError("the admin client is closed")
         return self._core
 
+    @property
+    def closed(self) -> bool:
+        """True if the client is closed."""
+        return self._core is None
+
     async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         return await self._open.client_instance_id(to_seconds(timeout)).then(to_uuid)
 

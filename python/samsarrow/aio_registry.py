@@ -8,6 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._arguments import names_arguments
 from samsarrow._sync import documented_by
 from samsarrow.exceptions import ClosedError
 from samsarrow.registry import (
@@ -51,6 +52,11 @@ class AsyncSchemaRegistry:
             raise ClosedError("the schema registry's client is closed")
         return self._core
 
+    @property
+    def closed(self) -> bool:
+        """True if the client is closed."""
+        return self._core is None
+
     async def schema(
         self,
         *,
@@ -61,12 +67,14 @@ class AsyncSchemaRegistry:
     ) -> RegisteredSchema:
         return await _schema(self._open, id, guid, subject, version)
 
+    @names_arguments
     async def versions(self, subject: str) -> list[int]:
         return await self._open.versions(subject)
 
     async def subjects(self) -> list[str]:
         return await self._open.subjects()
 
+    @names_arguments
     async def register(
         self,
         subject: str,
@@ -78,6 +86,7 @@ class AsyncSchemaRegistry:
     ) -> int:
         return await self._open.register(subject, _new(schema, schema_type, references), normalize)
 
+    @names_arguments
     async def lookup(
         self,
         subject: str,
@@ -89,6 +98,7 @@ class AsyncSchemaRegistry:
     ) -> int:
         return await self._open.lookup(subject, _new(schema, schema_type, references), normalize)
 
+    @names_arguments
     async def check(
         self,
         subject: str,
@@ -99,6 +109,7 @@ class AsyncSchemaRegistry:
     ) -> None:
         return await _check(self._open, subject, _new(schema, schema_type, references))
 
+    @names_arguments
     async def compatibility(self, subject: str | None = None) -> str:
         return await self._open.compatibility(subject)
 

@@ -116,8 +116,11 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
         ConfigurationError: `config` is not a mapping with text keys, or `ssl_context` cannot be converted to options.
     """
     if config is not None and not isinstance(config, Mapping):
+        # The value is not shown, because it may contain a secret.
+        topics = "; topics are passed to subscribe, assign or send" if isinstance(config, str | list | tuple) else ""
+        kind = type(config).__name__
         raise ConfigurationError(
-            f"the configuration must be a mapping such as {{'bootstrap.servers': ...}}, not {type(config).__name__}"
+            f"the configuration must be a mapping such as {{'bootstrap.servers': ...}}, not {kind}{topics}"
         )
     pairs = []
     contexts = []

@@ -368,9 +368,10 @@ class ConsumerOptions(CommonOptions, total=False):
     """Whether pattern subscriptions exclude Kafka's internal topics."""
     auto_offset_reset: str | None
     """Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at
-    the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601
-    duration (KIP-1106). With `latest`, records are skipped that are written to a new partition before the consumer
-    notices it: `by_duration:PT1H` reads them.
+    the beginning, `none` not at all (an error; librdkafka's `smallest`, `beginning`, `largest`, `end` and `error` are
+    accepted, too), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106). With
+    `latest`, records are skipped that are written to a new partition before the consumer notices it: `by_duration:PT1H`
+    reads them.
     """
     isolation_level: Literal["read_uncommitted", "read_committed"] | None
     """Whether records of open and aborted transactions are read."""

@@ -122,8 +122,8 @@ class Producer(Blocking, ProducerBase):
             value_format: format of values that are not bytes; a null value is a tombstone in any format. `json`: each
                 value becomes one JSON text. A struct becomes an object with all its members, including nulls. Bytes are
                 written as hexadecimal text, decimals as numbers with all their digits, dates and times in ISO 8601 (in
-                UTC if their type has a time zone), NaN and infinities as null, keys of maps as text. `ipc`: each value
-                becomes a separate Arrow IPC stream for `pyarrow.ipc.open_stream`. A struct becomes a row with one
+                UTC if their type has a time zone), keys of maps as text. NaN and infinities are errors. `ipc`: each
+                value becomes a separate Arrow IPC stream for `pyarrow.ipc.open_stream`. A struct becomes a row with one
                 column per field, any other value becomes a row with a single column. Dictionary and run-end encoded
                 values are decoded. Each value contains its schema, which takes a few hundred bytes. `Avro(…)`, or the
                 name of one of Kafka's own types, such as `"long"`: values are encoded as by `encode_values`. Schemas

@@ -10,8 +10,10 @@ from typing import Any, Literal, TypeAlias, final
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._arguments import names_arguments
 from samsarrow.config import HIDDEN, Secret, merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, SchemaIncompatibleError
+from samsarrow.types import INT32, INT64, to_integer
 
 __all__ = ["RegisteredSchema", "SchemaReference", "SchemaRegistry"]
 
@@ -103,6 +105,11 @@ class SchemaRegistry:
             raise ClosedError("the schema registry's client is closed")
         return self._core
 
+    @property
+    def closed(self) -> bool:
+        """True if the client is closed."""
+        return self._core is None
+
     def schema(
         self,
         *,
@@ -126,6 +133,7 @@ class SchemaRegistry:
         """
         return _schema(self._open, id, guid, subject, version).wait()
 
+    @names_arguments
     def versions(self, subject: str) -> list[int]:
         """Returns the versions of a subject.
 
@@ -143,6 +151,7 @@ class SchemaRegistry:
         """
         return self._open.subjects().wait()
 
+    @names_arguments
     def register(
         self,
         subject: str,
@@ -171,6 +180,7 @@ class SchemaRegistry:
         """
         return self._open.register(subject, _new(schema, schema_type, references), normalize).wait()
 
+    @names_arguments
     def lookup(
         self,
         subject: str,
@@ -198,6 +208,7 @@ class SchemaRegistry:
         """
         return self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait()
 
+    @names_arguments
     def check(
         self,
         subject: str,
@@ -221,6 +232,7 @@ class SchemaRegistry:
         """
         return _check(self._open, subject, _new(schema, schema_type, references)).wait()
 
+    @names_arguments
     def compatibility(self, subject: str | None = None) -> str:
         """Returns the compatibility level for new schemas, such as `BACKWARD`.
 
@@ -316,13 +328,15 @@ def _schema(
     if len(names) != 1:
         raise TypeError(f"pass exactly one of id, guid and subject, not {' and '.join(names) or 'none'}")
     if schema_id is not None:
-        return core.schema_of_id(schema_id).then(_registered)
+        return core.schema_of_id(to_integer(schema_id, "id", 0, INT64)).then(_registered)
     if guid is not None:
         return core.schema_of_guid((guid if isinstance(guid, UUID) else UUID(guid)).bytes).then(_registered)
     if isinstance(version, str) and version != "latest":
         raise ConfigurationError(f"version must be a number or latest, not {version!r}")
-    number = None if isinstance(version, str) else version
-    return core.schema_of_subject(str(subject), number).then(_registered)
+    if not isinstance(subject, str):
+        raise TypeError(f"subject must be str, not {type(subject).__name__}")
+    number = None if isinstance(version, str) else to_integer(version, "version", 1, INT32)
+    return core.schema_of_subject(subject, number).then(_registered)
 
 
 def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _core.Call[None]:

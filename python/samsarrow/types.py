@@ -22,6 +22,12 @@ INT64 = 2**63 - 1
 Seconds: TypeAlias = float | timedelta
 """A time span: seconds as a number, or a `timedelta`."""
 
+Setting: TypeAlias = str | float | timedelta | Sequence[str]
+"""The value of a setting of a topic or another resource: text, a number, a bool, or a list of texts.
+
+Settings in milliseconds, whose names end in `.ms`, may also be a `timedelta`.
+"""
+
 Header: TypeAlias = tuple[str, bytes | None]
 """One record header. Names may repeat and the order is kept."""
 
@@ -128,11 +134,13 @@ class PartitionReceipt:
     """Consecutive rows of a `send_batch` that were written to one partition.
 
     Attributes:
+        topic: topic of the rows.
         partition: partition of the rows.
         base_offset: offset of the first row; -1 if the broker does not report it.
         count: number of rows.
     """
 
+    topic: str
     partition: int
     base_offset: int
     count: int
@@ -169,7 +177,7 @@ class NewTopic:
         name: name of the topic.
         num_partitions: number of partitions; -1 for the broker's default.
         replication_factor: replication factor; -1 for the broker's default.
-        configs: settings of the topic, such as `{"cleanup.policy": "compact"}`.
+        configs: settings of the topic, such as `{"cleanup.policy": "compact", "retention.ms": timedelta(days=1)}`.
         assignment: the broker ids of each partition's replicas, the preferred leader first. It determines the number of
             partitions and the replication factor.
     """
@@ -177,7 +185,7 @@ class NewTopic:
     name: str
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, Setting] = field(default_factory=dict)
     assignment: Sequence[Sequence[int]] = ()
 
 
@@ -321,6 +329,49 @@ def checked(number: int, name: str, minimum: int, maximum: int) -> int:
     if minimum <= number <= maximum:
         return number
     raise ConfigurationError(f"{name} must be from {minimum} to {maximum}, not {number}")
+
+
+def to_setting(name: str, value: Setting) -> str:
+    """Converts the value of a setting to text.
+
+    Raises:
+        TypeError: the value has another type, or is a `timedelta` for a setting that is not in milliseconds.
+        ConfigurationError: the duration is not a multiple of a millisecond.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, timedelta) and name.endswith(".ms"):
+        milliseconds, rest = divmod(value, timedelta(milliseconds=1))
+        if rest:
+            raise ConfigurationError(f"setting {name} must be a multiple of a millisecond, not {value}")
+        return str(milliseconds)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if isinstance(value, float):
+        return str(value)
+    try:
+        return str(index(value))  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"setting {name} must be text, a number, true or false, or a list of texts, not {kind}"
+        ) from None
+
+
+def to_integer(value: int, name: str, minimum: int, maximum: int) -> int:
+    """Converts an argument to an integer.
+
+    Raises:
+        ConfigurationError: the number is out of range.
+        TypeError: the argument is not an integer.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+    return checked(number, name, minimum, maximum)
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:

@@ -116,3 +116,9 @@ def test_broker_close_is_idempotent_and_frees_the_port():
     broker.close()
     with Broker(port=port) as again:
         assert again.bootstrap_servers.endswith(f":{port}")
+
+
+def test_errors_have_the_broker_text_once(admin):
+    with pytest.raises(TopicAlreadyExistsError) as caught:
+        admin.create_topics(["t"])
+    assert str(caught.value) == "CreateTopics of topic t: TOPIC_ALREADY_EXISTS (36): topic 't' already exists"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.csv
@@ -164,6 +165,25 @@ def test_csv_table_round_trips_with_nulls(command, rows, servers):
     written = command("consume", "t", "--format", "csv").out.encode()
     command("produce", "four", "--format", "csv", "-p", "0", stdin=written)
     assert [row[:2] + row[4:] for row in rows("four", 3)] == [row[:2] + row[4:] for row in rows("t", 3)]
+
+
+def test_times_without_a_time_zone_are_local(command, rows, tmp_path, monkeypatch):
+    day = datetime(2026, 11, 2)
+    table = pa.table({"value": [b"a", b"b"], "at": pa.array([day, None], pa.timestamp("ns"))})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        command("produce", "t", tmp_path / "a.parquet", "--timestamp-column", "at")
+        for line in (b"c,2026-11-02", b"d,2026-11-02T00:00:00Z"):
+            command("produce", "t", "--format", "csv", "--timestamp-column", "at", stdin=b"value,at\n" + line + b"\n")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    times = [row[4] for row in rows("t", 4)]
+    assert times[0] == times[2] == 1793595600000
+    assert times[3] == 1793577600000
+    assert abs(times[1] - time.time() * 1000) < 60_000
 
 
 def test_headers_partitions_and_files(command, rows, tmp_path):

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
-from samsarrow import Consumer, PartitionReceipt, Producer, TopicPartition
+from samsarrow import Consumer, PartitionReceipt, Producer, TopicPartition, encode_batches
 from samsarrow.exceptions import (
     ClosedError,
     ConfigurationError,
@@ -158,12 +159,16 @@ def test_send_batch_with_named_columns(servers, read):
             "k": pa.array(["AA", "UA", None]).dictionary_encode(),
             "v": pa.array([b"1", None, b"3"]),
             "p": pa.array([3, 1, 2], pa.int32()),
-            "at": pa.array([1000, 2000, 3000], pa.timestamp("ms")),
+            "at": pa.array([1000, 2000, 3000], pa.timestamp("ms", "UTC")),
         }
     )
     with Producer(bootstrap_servers=servers) as producer:
         receipts = producer.send_batch("four", batch, key="k", value="v", partition="p", timestamp="at").result(10)
-    assert [(r.partition, r.base_offset, r.count) for r in receipts] == [(1, 0, 1), (2, 0, 1), (3, 0, 1)]
+    assert [(r.topic, r.partition, r.base_offset, r.count) for r in receipts] == [
+        ("four", 1, 0, 1),
+        ("four", 2, 0, 1),
+        ("four", 3, 0, 1),
+    ]
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for("four"))
         rows = sorted(read(consumer, 3).to_pylist(), key=lambda r: r["timestamp"])
@@ -428,3 +433,39 @@ def test_delivery_of_an_empty_batch_is_true(servers):
         assert delivery
         assert len(delivery) == 0
         assert delivery.result(10) == []
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_without_a_time_zone_send_nothing(servers, unit):
+    rows = pa.table({"value": [b"x"], "at": pa.array([1], pa.timestamp(unit))})
+    text = rf'column at has timestamps without a time zone, .* cast the column to pa.timestamp\("{unit}", "UTC"\)'
+    with (
+        Producer(bootstrap_servers=servers, partitioner=lambda *_: 0) as own,
+        Producer(bootstrap_servers=servers) as producer,
+    ):
+        for client, options in [(producer, {}), (own, {}), (producer, {"value_format": "json"})]:
+            with pytest.raises(ConfigurationError, match=text):
+                client.send_batch("t", rows, timestamp="at", **options)
+        assert producer.send("t", b"first").result(10).offset == 0
+        with pytest.raises(ConfigurationError, match=text):
+            encode_batches(rows, timestamp="at")
+
+
+def test_datetimes_without_a_time_zone_are_local_time(servers, monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        with Producer(bootstrap_servers=servers) as producer:
+            assert producer.send("t", b"x", timestamp=datetime(2026, 11, 2)).result(10).timestamp == 1793595600000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(("value", "remedy"), [({"a": 1}, "json.dumps"), ([1], "json.dumps"), (5, "str"), (1.5, "str")])
+def test_unencoded_values_name_a_function_that_encodes(servers, value, remedy):
+    with (
+        Producer(bootstrap_servers=servers) as producer,
+        pytest.raises(TypeError, match=f"encode it, .* with {remedy}"),
+    ):
+        producer.send("t", value)

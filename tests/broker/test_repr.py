@@ -6,7 +6,16 @@ import sqlite3
 import numpy as np
 import pytest
 
-from samsarrow import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer, RebalanceListener
+from samsarrow import (
+    Admin,
+    AsyncAdmin,
+    AsyncConsumer,
+    AsyncProducer,
+    Consumer,
+    Producer,
+    RebalanceListener,
+    SchemaRegistry,
+)
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.offsets import FileOffsetStore, KafkaOffsetStore, SqlOffsetStore
 from samsarrow.testing import Broker, Registry
@@ -94,3 +103,11 @@ def test_topics_of_a_broker():
             Broker(topics=topics)
     with pytest.raises(ConfigurationError, match=r"the number of partitions of topic a must be from 1 to .*, not 0"):
         Broker(topics={"a": 0})
+
+
+@pytest.mark.parametrize("client", [Admin, Consumer, Producer, SchemaRegistry])
+def test_closed(client):
+    arguments = {"url": "http://h:1"} if client is SchemaRegistry else {"bootstrap_servers": "h:1"}
+    with client(**arguments) as created:
+        assert not created.closed
+    assert created.closed

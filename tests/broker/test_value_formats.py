@@ -4,6 +4,7 @@ import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -34,7 +35,6 @@ ARRAYS: dict[str, tuple[pa.Array, list[str | None]]] = {
     "uint64": (pa.array([0, 2**64 - 1], pa.uint64()), ["0", "18446744073709551615"]),
     "bool": (pa.array([True, None, False]), ["true", None, "false"]),
     "float": (pa.array([1.5, None, 1e300]), ["1.5", None, "1.0e300"]),
-    "not a number": (pa.array([float("nan"), float("-inf")]), ["null", "null"]),
     "text": (pa.array(["", None, 'é "\n']), ['""', None, '"é \\"\\n"']),
     "large text": (pa.array(["x", None], pa.large_string()), ['"x"', None]),
     "text view": (pa.array([LONG, None, "b"], pa.string_view()), [f'"{LONG}"', None, '"b"']),
@@ -222,7 +222,7 @@ def test_unsupported_data_is_rejected_before_sending(servers):
         assert_rejected(r'no column "v" for the value; the data has "value"', good, value="v", value_format="ipc")
         assert_rejected(r'no column "b"', good, value=["value", "b"], value_format="ipc")
         assert_rejected(r'no column "p"', good, partition="p", value_format="ipc")
-        assert_rejected(r"json or ipc, .* not \"avro\"", good, value_format="avro")
+        assert_rejected(r"value_format='avro' needs a schema: pass Avro\(schema\)", good, value_format="avro")
         assert_rejected(r"several columns .* value_format", good, value=["value"])
         assert_rejected(r"names no columns", good, value=[], value_format="json")
         assert_rejected(
@@ -277,3 +277,19 @@ def test_timestamp_round_trip(sent):
     now = datetime.now(UTC)
     [text] = as_json(sent(pa.table({"value": pa.array([now], pa.timestamp("us", "Asia/Tokyo"))}), value_format="json"))
     assert datetime.fromisoformat(json.loads(text)) == now
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize(("number", "name"), [(float("nan"), "NaN"), (float("inf"), "inf"), (-float("inf"), "-inf")])
+def test_numbers_that_json_does_not_have_are_errors(servers, kind, number, name):
+    numbers = pa.array([1.5, number]).cast(kind)
+    text = f"row 1.*{name} is not a number of JSON: replace it with null or text"
+    with Producer(bootstrap_servers=servers) as producer:
+        for column in (numbers, pa.StructArray.from_arrays([numbers], ["x"]), numbers.dictionary_encode()):
+            with pytest.raises(ConfigurationError, match=text):
+                producer.send_batch("t", pa.table({"value": column}), value_format="json")
+        masked = pa.array([1.5, float("nan")], pa.float64(), mask=np.array([False, True]))
+        assert masked.null_count == 1
+        assert (
+            producer.send_batch("t", pa.table({"x": masked}), value=["x"], value_format="json").result(10)[0].count == 2
+        )

@@ -29,8 +29,8 @@ def admin() -> Iterator[Admin]:
             "create_topics: topics[1].num_partitions must be int, not str",
         ),
         (
-            lambda a: a.create_topics([NewTopic("t", configs={"retention.ms": 5})]),
-            "create_topics: topics[0].configs['retention.ms'] must be str, not int",
+            lambda a: a.create_topics([NewTopic("t", configs={"retention.ms": {}})]),
+            "setting retention.ms must be text, a number, true or false, or a list of texts, not dict",
         ),
         (
             lambda a: a.create_topics([NewTopic("t", assignment=[["x"]])]),

@@ -22,7 +22,7 @@ from samsarrow import (
 )
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import choose_partition
-from samsarrow.types import to_committed, to_pair, to_seconds
+from samsarrow.types import to_committed, to_pair, to_seconds, to_setting
 
 NOWHERE = "127.0.0.1:1"
 
@@ -51,7 +51,7 @@ def test_send_checks_argument_types(arguments, options, text):
 
 def test_out_of_range_numbers_name_the_argument():
     with Producer(bootstrap_servers=NOWHERE) as producer:
-        with pytest.raises(OverflowError, match="partition is out of range: 1099511627776"):
+        with pytest.raises(ConfigurationError, match="partition must be from 0 to 2147483647, not 1099511627776"):
             producer.send("t", b"v", partition=2**40)
         with pytest.raises(
             ConfigurationError, match="a time in milliseconds since 1970 must be from -9223372036854775808"
@@ -258,3 +258,44 @@ def test_registry_clients_accept_a_mapping():
                 create(config, max_retries=1)
     copy = pickle.loads(pickle.dumps(SchemaRegistry({"url": ["http://h:1", "http://i:1"], "max.retries": 1})))
     assert repr(copy) == "SchemaRegistry(['http://h:1', 'http://i:1'])"
+
+
+def test_values_of_settings():
+    for name, value, text in [
+        ("retention.ms", 5, "5"),
+        ("retention.ms", np.int64(5), "5"),
+        ("retention.ms", timedelta(days=1), "86400000"),
+        ("preallocate", True, "true"),
+        ("min.cleanable.dirty.ratio", 0.25, "0.25"),
+        ("cleanup.policy", ["compact", "delete"], "compact,delete"),
+        ("cleanup.policy", "compact", "compact"),
+    ]:
+        assert to_setting(name, value) == text
+    with pytest.raises(
+        ConfigurationError, match=r"setting retention\.ms must be a multiple of a millisecond, not 0:00:00"
+    ):
+        to_setting("retention.ms", timedelta(microseconds=5))
+    with pytest.raises(TypeError, match=r"setting retention\.bytes must be text, a number, .*, not timedelta"):
+        to_setting("retention.bytes", timedelta(days=1))
+
+
+def test_arguments_of_registry_clients():
+    calls = [
+        (lambda r: r.schema(id="x"), TypeError, "id must be int, not str"),
+        (lambda r: r.schema(id=-1), ConfigurationError, "id must be from 0 to 9223372036854775807, not -1"),
+        (lambda r: r.schema(id=2**70), ConfigurationError, "id must be from 0 to 9223372036854775807"),
+        (lambda r: r.schema(subject=5), TypeError, "subject must be str, not int"),
+        (lambda r: r.schema(subject="s", version=2**40), ConfigurationError, "version must be from 1 to 2147483647"),
+        (lambda r: r.versions(5), TypeError, "versions: subject must be str, not int"),
+        (lambda r: r.register(5, "x"), TypeError, "register: subject must be str, not int"),
+        (lambda r: r.register("s", "x", schema_type=5), TypeError, "register: schema_type must be 'AVRO' or 'JSON'"),
+        (lambda r: r.check("s", "x", references=[5]), TypeError, r"check: references\[0\] must be SchemaReference"),
+    ]
+    with SchemaRegistry("http://127.0.0.1:1") as registry:
+        for call, error, text in calls:
+            with pytest.raises(error, match=text):
+                call(registry)
+    registry = AsyncSchemaRegistry("http://127.0.0.1:1")
+    for call, error, text in calls:
+        with pytest.raises(error, match=text):
+            call(registry).send(None)

@@ -6,9 +6,11 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from samsarrow import Consumer
 from samsarrow.cli import cli
 from samsarrow.cli.config.yaml import YamlError, parse
 from samsarrow.cli.settings import layered
+from samsarrow.exceptions import ConfigurationError
 
 SECRET = "hunter2"
 
@@ -235,6 +237,17 @@ def test_config_check_reads_files_of_other_clients(tmp_path, name, text, code, l
     (tmp_path / name).write_text(text)
     printed = run("config", "check", tmp_path / name, code=code)
     assert [line for line in lines if line not in printed] == []
+
+
+def test_config_check_and_clients_have_the_same_texts(tmp_path):
+    text = "metadata.broker.list=a:9092\nauto.offset.reset=smallest\nsocket.nagle.disable=true\nbatch.num.messages=5\n"
+    (tmp_path / "kcat.conf").write_text(text)
+    printed = run("config", "check", tmp_path / "kcat.conf", code=1)
+    assert '"auto.offset.reset" = "smallest"' in printed
+    for name in ("socket.nagle.disable", "batch.num.messages"):
+        with pytest.raises(ConfigurationError) as caught:
+            Consumer({"bootstrap.servers": "a:9092", name: "5"})
+        assert str(caught.value) in printed
 
 
 def test_config_check_prints_a_profile(tmp_path, config):

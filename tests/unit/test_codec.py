@@ -78,7 +78,7 @@ def test_headers_keep_order_and_duplicates():
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.int64(), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.timestamp("ns")], ids=str
+    "kind", [pa.int64(), pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC")], ids=str
 )
 def test_timestamps_of_every_unit_decode_as_milliseconds(kind):
     when = datetime(2013, 1, 1, 5, tzinfo=UTC)

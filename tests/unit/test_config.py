@@ -1,5 +1,10 @@
 """Client options: both spellings of their names, and error messages."""
 
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from samsarrow import Admin, Consumer, Producer
@@ -56,10 +61,76 @@ def test_duplicate_option_is_an_error():
         Producer({**SERVERS, "linger.ms": 1, "linger_ms": 1})
 
 
-@pytest.mark.parametrize("servers", ["", "localhost", "localhost:x", ":9092", "localhost:99999"])
-def test_bootstrap_servers_are_checked_by_the_constructor(servers):
-    with pytest.raises(ConfigurationError, match=r"localhost:9092|port"):
-        Consumer(bootstrap_servers=servers)
+@pytest.mark.parametrize(
+    ("servers", "text"),
+    [
+        ("", "must be given, for example localhost:9092"),
+        ("localhost", '"localhost" is not host:port, for example localhost:9092'),
+        ("localhost:x", "the port is a number from 1 to 65535"),
+        (":9092", "for example localhost:9092"),
+        ("localhost:99999", "the port is a number from 1 to 65535"),
+        ("h:1,http://h:9092", '"http://h:9092" is not host:port; write h:9092, without http://'),
+        ("PLAINTEXT://h:9092", "write h:9092 and set security.protocol=PLAINTEXT"),
+        ("ssl://h:9092", "write h:9092 and set security.protocol=SSL"),
+        (["SASL_SSL://h:9092"], "write h:9092 and set security.protocol=SASL_SSL"),
+        ("h:1;i:2", "separate several servers by commas"),
+        ("h:1 i:2", "separate several servers by commas"),
+        (("h", 9092), "must be a list of texts, and has an item of type int"),
+        (b"h:9092", "must be text, .*, not bytes"),
+        (9092, "must be text, separated by commas, not 9092"),
+    ],
+)
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+def test_bootstrap_servers_are_checked_by_the_constructor(client, servers, text):
+    with pytest.raises(ConfigurationError, match=f"option bootstrap[._]servers.*{text}"):
+        client(bootstrap_servers=servers)
+
+
+def test_users_in_bootstrap_servers_are_not_shown():
+    with pytest.raises(
+        ConfigurationError, match=r"set user and password as sasl\.username and sasl\.password"
+    ) as caught:
+        Consumer(bootstrap_servers="alice:canary@h:9092")
+    assert "canary" not in str(caught.value)
+
+
+def test_errors_have_the_maximum_of_numbers():
+    for options, text in [
+        ({"linger_ms": 2**40}, "option linger.ms must be milliseconds, from 0 to 2147483647, not 1099511627776"),
+        (
+            {"linger_ms": timedelta(days=30)},
+            "option linger.ms must be milliseconds, from 0 to 2147483647, not 2592000 s",
+        ),
+        ({"batch_size": 2**40}, "option batch.size must be a whole number, from 0 to 2147483647, not 1099511627776"),
+        ({"batch_size": -1}, "option batch.size must be a whole number, at least 0, not -1"),
+        ({"linger_ms": 2**70}, f"option linger_ms is out of range: {2**70}"),
+    ]:
+        with pytest.raises(ConfigurationError, match=f"^{text}$"):
+            Producer(SERVERS, **options)
+
+
+@pytest.mark.parametrize("value", ["smallest", "beginning", "largest", "END", "error"])
+def test_values_of_other_clients_are_accepted(value):
+    Consumer(SERVERS, auto_offset_reset=value).close()
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+def test_none_is_the_default_and_timedeltas_are_durations(client):
+    options = {"request_timeout_ms": timedelta(seconds=3), "retry_backoff_ms": np.int64(5), "client_id": None}
+    client(SERVERS, **options).close()
+    with pytest.raises(ConfigurationError, match=r"option send\.buffer\.bytes must be a whole number, .*, not 3 s"):
+        client(SERVERS, send_buffer_bytes=timedelta(seconds=3))
+
+
+def test_internals_of_other_clients_are_to_be_left_out():
+    """Every option of the list in docs/migrating/options.md has an error that says so."""
+    page = (Path(__file__).parents[2] / "docs" / "migrating" / "options.md").read_text()
+    names = re.findall("`([^`]+)`", page.partition("## Unknown options")[2])
+    assert len(names) > 30
+    for name in names:
+        text = f"option {re.escape(name)} names a part of another client, which this client does not have: leave it out"
+        with pytest.raises(ConfigurationError, match=f"^{text}$"):
+            Consumer({**SERVERS, name: print})
 
 
 def test_bootstrap_servers_are_required():
@@ -68,7 +139,7 @@ def test_bootstrap_servers_are_required():
 
 
 def test_configuration_must_be_a_mapping():
-    with pytest.raises(ConfigurationError, match="mapping"):
+    with pytest.raises(ConfigurationError, match=r"mapping.*, not str; topics are passed to subscribe, assign or send"):
         Producer("localhost:9092")
     with pytest.raises(ConfigurationError, match="text"):
         Producer({1: 2})
@@ -111,6 +182,16 @@ def test_every_option_is_in_the_documentation():
         ("api.version", "2.0", "broker.version.fallback"),
         ("api.version.auto.timeout.ms", 5, "request.timeout.ms"),
         ("schema.registry.url", "http://localhost", "SchemaRegistry"),
+        ("dr_cb", print, "pass on_delivery= to send"),
+        ("dr_msg_cb", print, "pass on_delivery= to send"),
+        ("rebalance_cb", print, "listener=RebalanceListener"),
+        ("on_assign", print, "on_partitions_assigned"),
+        ("offset_commit_cb", print, "commit_async"),
+        ("loop", object(), "any running event loop"),
+        ("topic", "orders", "pass topics to subscribe or send"),
+        ("topics", ["orders"], "pass topics to subscribe or send"),
+        ("bootstrap_timeout_ms", 5, "default.api.timeout.ms"),
+        ("log_level", 7, "loggers"),
     ],
 )
 @pytest.mark.parametrize("client", [Consumer, Producer])

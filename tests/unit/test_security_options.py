@@ -237,7 +237,7 @@ def test_config_providers_must_be_enabled(monkeypatch: pytest.MonkeyPatch) -> No
     options = {**SERVERS, "acks": "${env:SAMSARROW_TEST_ACKS}"}
     with pytest.raises(ConfigurationError, match="acks must be"):
         Producer(options)
-    with pytest.raises(ConfigurationError, match=r"acks must be all, -1, 0, 1, not \[hidden\]"):
+    with pytest.raises(ConfigurationError, match=r"acks must be one of all, -1, 0, 1, not \[hidden\]"):
         Producer(options, config_providers="env")
     monkeypatch.setenv("SAMSARROW_TEST_ACKS", "all")
     Producer(options, config_providers="env").close()

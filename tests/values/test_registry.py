@@ -280,7 +280,7 @@ def test_secrets_in_responses_are_masked() -> None:
         ({"url": "http://me:hunter2@localhost"}, "name or password"),
         ({"url": []}, "needs a url"),
         ({"url": "http://h", "max_retry": 1}, "did you mean max.retries"),
-        ({"url": "http://h", "max_retries": "many"}, "must be whole number"),
+        ({"url": "http://h", "max_retries": "many"}, "must be a whole number"),
         ({"url": "http://h", "context": "a:b"}, "context must be"),
         ({"url": "http://h", "auth": ("a:b", "hunter2")}, "colon"),
         ({"url": "http://h", "auth": "hunter2\n"}, "cannot be sent"),

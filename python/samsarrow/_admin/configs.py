@@ -25,7 +25,9 @@ from samsarrow.exceptions import KafkaError
 from samsarrow.results import Results, reads, writes
 from samsarrow.types import (
     Seconds,
+    Setting,
     to_seconds,
+    to_setting,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def describe_configs(
 @names_arguments
 def alter_configs(
     core: _core.Admin,
-    changes: Mapping[ConfigResource, ConfigChange | Mapping[str, str | None]],
+    changes: Mapping[ConfigResource, ConfigChange | Mapping[str, Setting | None]],
     *,
     validate_only: bool = False,
     timeout: Seconds | None = None,
@@ -173,13 +175,13 @@ def _resource(row: tuple[int, str]) -> ConfigResource:
     return ConfigResource(_known(ConfigResourceType, row[0]), row[1])
 
 
-def _change_rows(change: ConfigChange | Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
+def _change_rows(change: ConfigChange | Mapping[str, Setting | None]) -> list[tuple[str, int, str | None]]:
     if not isinstance(change, ConfigChange):
         new = {name: value for name, value in change.items() if value is not None}
         change = ConfigChange(set=new, delete=tuple(name for name, value in change.items() if value is None))
     rows: list[tuple[str, int, str | None]] = [(name, 1, None) for name in change.delete]
     for operation, values in ((0, change.set), (2, change.append), (3, change.subtract)):
-        rows += [(name, operation, value) for name, value in values.items()]
+        rows += [(name, operation, to_setting(name, value)) for name, value in values.items()]
     return rows
 
 

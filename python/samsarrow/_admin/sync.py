@@ -58,6 +58,7 @@ from samsarrow.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Seconds,
+    Setting,
     TopicListing,
     TopicPartition,
 )
@@ -72,7 +73,7 @@ class AdminMethods(AdminBase):
         *,
         num_partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Setting] | None = None,
         validate_only: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[str, CreatedTopic]:
@@ -224,7 +225,7 @@ class AdminMethods(AdminBase):
 
     def alter_configs(
         self,
-        changes: Mapping[ConfigResource, ConfigChange | Mapping[str, str | None]],
+        changes: Mapping[ConfigResource, ConfigChange | Mapping[str, Setting | None]],
         *,
         validate_only: bool = False,
         timeout: Seconds | None = None,

@@ -20,10 +20,12 @@ from samsarrow.results import Results, reads, writes
 from samsarrow.types import (
     NewTopic,
     Seconds,
+    Setting,
     TopicListing,
     TopicPartition,
     to_pair,
     to_seconds,
+    to_setting,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def create_topics(
     *,
     num_partitions: int = -1,
     replication_factor: int = -1,
-    configs: Mapping[str, str] | None = None,
+    configs: Mapping[str, Setting] | None = None,
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, CreatedTopic]]:
@@ -67,7 +69,8 @@ def create_topics(
     rows = []
     for t in new_topics:
         counts = (-1, -1) if t.assignment else (t.num_partitions, t.replication_factor)
-        rows.append((t.name, *counts, [list(brokers) for brokers in t.assignment], list(t.configs.items())))
+        settings = [(name, to_setting(name, value)) for name, value in t.configs.items()]
+        rows.append((t.name, *counts, [list(brokers) for brokers in t.assignment], settings))
     return _core.admin_create_topics(core, rows, validate_only, to_seconds(timeout)).then(writes(str, _created))
 
 

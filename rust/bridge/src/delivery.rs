@@ -411,7 +411,9 @@ fn receipts(py: Python<'_>, partitions: &[PartitionReceipt]) -> PyResult<Py<PyAn
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let _guard = interpreter_guard::acquire(py);
     let class = class(py, &CLASS, "PartitionReceipt")?;
-    let convert = |receipt: &PartitionReceipt| class.call1((receipt.partition, receipt.base_offset, receipt.count));
+    let convert = |receipt: &PartitionReceipt| {
+        class.call1((&*receipt.topic, receipt.partition, receipt.base_offset, receipt.count))
+    };
     Ok(partitions.iter().map(convert).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
 }
 

@@ -34,12 +34,14 @@ impl Eq for Foreign {}
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A broker returned an error code.
-    #[error("{context}: {code}")]
+    #[error("{context}: {}", described(*code, message.as_deref()))]
     Server {
         /// Error code.
         code: ErrorCode,
         /// The request and the topic, group or other resource that it concerns.
         context: String,
+        /// The broker's explanation, which replaces the description of the code.
+        message: Option<String>,
     },
     /// An operation exceeded its timeout.
     #[error("{what} took longer than {}{}", seconds(*after), cause.as_ref().map(|c| format!(" (last error: {c})")).unwrap_or_default())]
@@ -162,11 +164,16 @@ fn seconds(time: Duration) -> String {
     format!("{} s", (time.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
+/// Returns the name and the number of an error code, with the broker's explanation or the description of the code.
+fn described(code: ErrorCode, message: Option<&str>) -> String {
+    format!("{} ({}): {}", code.name(), code.code(), message.unwrap_or(code.description()))
+}
+
 /// Returns the request and the name of the error code. The description of the code is left out, because it would state
 /// another reason than the timeout.
 fn rejected_as(error: &Error) -> String {
     match error {
-        Error::Server { code, context } => format!("{context}: {} ({})", code.name(), code.code()),
+        Error::Server { code, context, .. } => format!("{context}: {} ({})", code.name(), code.code()),
         other => other.to_string(),
     }
 }
@@ -174,7 +181,12 @@ fn rejected_as(error: &Error) -> String {
 impl Error {
     /// Creates the error for a broker's error code. `context` names the request and the resource that it concerns.
     pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
-        Self::Server { code, context: context.into() }
+        Self::Server { code, context: context.into(), message: None }
+    }
+
+    /// Like [`Error::server`], with the broker's explanation in the place of the description of the code.
+    pub fn explained(code: ErrorCode, context: impl Into<String>, message: Option<String>) -> Self {
+        Self::Server { code, context: context.into(), message }
     }
 
     /// Creates the error for an operation `what` that exceeded the timeout `after`.
@@ -264,7 +276,9 @@ impl Error {
     pub fn context(self, doing: impl Into<String>) -> Self {
         let doing = doing.into();
         match self {
-            Self::Server { code, context } => Self::Server { code, context: format!("{doing}: {context}") },
+            Self::Server { code, context, message } => {
+                Self::Server { code, context: format!("{doing}: {context}"), message }
+            }
             Self::Timeout { what, after, cause } => Self::Timeout { what: format!("{doing}: {what}"), after, cause },
             Self::Configuration(text) => Self::Configuration(format!("{doing}: {text}")),
             Self::Connection { address, reason } => Self::Connection { address, reason: format!("{reason} ({doing})") },

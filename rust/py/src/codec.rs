@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
+use arrow_schema::{DataType, Schema, TimeUnit};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -86,6 +87,7 @@ pub(crate) fn encode_batches<'py>(
     let mut input = arrow_ffi::from_python(data)?;
     let mut parts = Vec::new();
     while let Some(batch) = input.next(py)? {
+        check_time_zone(py, &batch.schema(), columns.timestamp.as_deref())?;
         let encoded = interpreter_guard::detach(py, || encode(&batch, &columns, &options));
         parts.push(encoded.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
         options.base_offset += batch.num_rows() as i64;
@@ -129,6 +131,24 @@ impl ColumnNames {
             ColumnNames::Several(_) => None,
         }
     }
+}
+
+/// Rejects a column of timestamps without a time zone, which name no moments.
+pub(crate) fn check_time_zone(py: Python<'_>, schema: &Schema, column: Option<&str>) -> PyResult<()> {
+    let field = column.and_then(|name| schema.field_with_name(name).ok());
+    let Some(DataType::Timestamp(unit, None)) = field.map(|field| field.data_type()) else { return Ok(()) };
+    let unit = match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    };
+    let text = format!(
+        "column {} has timestamps without a time zone, which name no moments: if they are in UTC, cast the column to \
+         pa.timestamp(\"{unit}\", \"UTC\"), otherwise use pyarrow.compute.assume_timezone",
+        column.unwrap_or_default()
+    );
+    Err(to_py(py, &Error::configuration(text)))
 }
 
 /// Returns the value format with this name.

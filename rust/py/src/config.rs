@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyString};
+use pyo3::types::{PyBool, PyFloat, PyList, PyString, PyTuple};
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options};
@@ -105,7 +105,18 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     {
         return convert(name, &plain);
     }
-    value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| wrong_type())
+    value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| {
+        let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+        let other = value.try_iter().ok().filter(|_| is_list);
+        let other =
+            other.and_then(|mut items| items.find_map(|item| item.ok().filter(|i| !i.is_instance_of::<PyString>())));
+        match other.and_then(|item| item.get_type().name().ok()) {
+            Some(kind) => {
+                Error::configuration(format!("option {name} must be a list of texts, and has an item of type {kind}"))
+            }
+            None => wrong_type(),
+        }
+    })
 }
 
 /// Returns the microseconds of a `datetime.timedelta`, or None for any other object.

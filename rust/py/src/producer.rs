@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple};
 use samsarrow_arrow::encode::Columns;
 use samsarrow_bridge::arrow_ffi::{self, Input};
 use samsarrow_bridge::call::Call;
@@ -25,7 +25,7 @@ use samsarrow_client::producer::{
 };
 use samsarrow_wire::sync::lock;
 
-use crate::codec::{ColumnNames, format_of, value_columns};
+use crate::codec::{ColumnNames, check_time_zone, format_of, value_columns};
 use crate::config;
 use crate::conversions::{Committed, Tp, to_offsets, tuples};
 use crate::metrics::{Metrics, instance_id};
@@ -54,7 +54,14 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
         return Ok(Some(Cow::Owned(bytes.cast::<PyBytes>()?.as_bytes().to_vec())));
     }
     let kind = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
+    let remedy = if value.is_instance_of::<PyDict>() || value.is_instance_of::<PyList>() {
+        ": encode it, for example with json.dumps"
+    } else if value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() {
+        ": encode it, for example with str"
+    } else {
+        ""
+    };
+    Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}{remedy}")))
 }
 
 /// Converts an argument. If that fails, the error contains the name of the argument.
@@ -66,7 +73,9 @@ where
     value.extract().map_err(|error: T::Error| {
         let error: PyErr = error.into();
         if error.is_instance_of::<PyOverflowError>(value.py()) {
-            return PyOverflowError::new_err(format!("{name} is out of range: {value}"));
+            // The only integer among the arguments is the partition.
+            let text = format!("{name} must be from 0 to {}, not {value}", i32::MAX);
+            return to_py(value.py(), &Error::configuration(text));
         }
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
         PyTypeError::new_err(format!("{name} must be {expected}, not {kind}"))
@@ -383,6 +392,7 @@ impl Batches {
         let batch = input.next(py);
         *lock(&self.input) = Some(input);
         let Some(batch) = batch? else { return Ok(None) };
+        check_time_zone(py, &batch.schema(), self.columns.timestamp.as_deref())?;
         let (core, topic, columns) = (Arc::clone(&self.core), self.topic.clone(), self.columns.clone());
         let (written, sent, call) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
         let work = async move {

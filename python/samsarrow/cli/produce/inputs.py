@@ -19,6 +19,7 @@ from samsarrow import _core
 from samsarrow.cli.produce import json_text
 from samsarrow.cli.produce.json_text import Json
 from samsarrow.cli.produce.quotes import Quotes
+from samsarrow.types import to_milliseconds
 
 CHUNK = 1 << 20
 MAX_LINE = 128 << 20
@@ -494,7 +495,18 @@ def _shaped(batch: pa.RecordBatch, first: int, name: str, options: InputOptions)
     elif len(roles.value) == 1:
         [value] = roles.value
         form = None if _is_bytes(batch.column(value)) else "json"
+    if roles.timestamp is not None:
+        at = batch.schema.get_field_index(roles.timestamp)
+        batch = batch.set_column(at, roles.timestamp, _in_utc(batch.column(at)))
     return Chunk(batch, first, roles.key, value, headers, roles.partition, roles.timestamp, form)
+
+
+def _in_utc(column: pa.Array) -> pa.Array:
+    """Converts timestamps without a time zone, which are local times as in all commands; returns others unchanged."""
+    if not pa.types.is_timestamp(column.type) or column.type.tz is not None:
+        return column
+    times = column.cast(pa.timestamp("us"), safe=False).to_pylist()
+    return pa.array([None if time is None else to_milliseconds(time) for time in times], pa.timestamp("ms", "UTC"))
 
 
 def _is_bytes(column: pa.Array) -> bool:

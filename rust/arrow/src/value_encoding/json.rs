@@ -1,12 +1,12 @@
 //! Values as JSON.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    ArrowDictionaryKeyType, ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, downcast_dictionary_array};
 use arrow_buffer::{ArrowNativeType, OffsetBuffer};
@@ -127,6 +127,10 @@ impl EncoderFactory for EncoderOverrides {
                     }),
                 }
             }
+            DataType::Float16 | DataType::Float32 | DataType::Float64 if !all_finite(array) => {
+                let numbers = make_encoder(field, array, PLAIN.get_or_init(EncoderOptions::default))?;
+                Box::new(Numbers { array, name: field.name(), numbers, failure: self.failure.clone() })
+            }
             DataType::Timestamp(unit, Some(_)) => match unit {
                 TimeUnit::Second => self.instants::<TimestampSecondType>(array),
                 TimeUnit::Millisecond => self.instants::<TimestampMillisecondType>(array),
@@ -154,6 +158,48 @@ fn encode_or_null(encoder: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u
         out.extend_from_slice(b"null");
     } else {
         encoder.encode(row, out);
+    }
+}
+
+/// Options without encoder overrides, for columns of numbers.
+static PLAIN: OnceLock<EncoderOptions> = OnceLock::new();
+
+/// Returns true if all numbers of a column are finite, including numbers in null rows.
+fn all_finite(array: &dyn Array) -> bool {
+    match array.data_type() {
+        DataType::Float16 => array.as_primitive::<Float16Type>().values().iter().all(|value| value.is_finite()),
+        DataType::Float32 => array.as_primitive::<Float32Type>().values().iter().all(|value| value.is_finite()),
+        _ => array.as_primitive::<Float64Type>().values().iter().all(|value| value.is_finite()),
+    }
+}
+
+/// Returns a floating-point number of a column.
+fn number(array: &dyn Array, row: usize) -> f64 {
+    match array.data_type() {
+        DataType::Float16 => array.as_primitive::<Float16Type>().value(row).into(),
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).into(),
+        _ => array.as_primitive::<Float64Type>().value(row),
+    }
+}
+
+/// Encodes floating-point numbers. NaN and infinities are errors, because JSON does not have them, and Arrow's encoder
+/// would write null.
+struct Numbers<'a> {
+    array: &'a dyn Array,
+    name: &'a str,
+    numbers: NullableEncoder<'a>,
+    failure: Failure,
+}
+
+impl Encoder for Numbers<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let value = number(self.array, row);
+        if value.is_finite() {
+            self.numbers.encode(row, out);
+        } else {
+            let text = format!("{value} is not a number of JSON: replace it with null or text");
+            self.failure.set_at(self.name, text);
+        }
     }
 }
 

@@ -17,11 +17,11 @@ pub(super) fn check(code: i16, message: Option<&str>, context: &str, key: ApiKey
     let message = message
         .map(|text| Redactor::default().redact(text.trim().trim_end_matches('.')))
         .filter(|text| !text.is_empty());
-    let parts: Vec<String> = message.into_iter().chain(hint(code, key).map(str::to_owned)).collect();
-    Err(match parts.as_slice() {
-        [] => Error::server(code, context),
-        parts => Error::server(code, format!("{context} ({})", parts.join("; "))),
-    })
+    let message = match hint(code, key) {
+        Some(hint) => Some(format!("{}; {hint}", message.as_deref().unwrap_or(code.description()))),
+        None => message,
+    };
+    Err(Error::explained(code, context, message))
 }
 
 /// Like [`check`], but for the error code of one item.
@@ -80,13 +80,13 @@ mod tests {
         assert_eq!(check(0, None, "DescribeAcls", ApiKey::DescribeAcls), Ok(()));
         assert_eq!(
             text(ErrorCode::SECURITY_DISABLED, Some("No Authorizer is configured.")),
-            "DescribeAcls (No Authorizer is configured; the cluster has no authorizer and so no ACLs: set \
-             authorizer.class.name on brokers and controllers): SECURITY_DISABLED (54): security is not enabled on the \
-             broker"
+            "DescribeAcls: SECURITY_DISABLED (54): No Authorizer is configured; the cluster has no authorizer and so no \
+             ACLs: set authorizer.class.name on brokers and controllers"
         );
         assert!(text(ErrorCode::CLUSTER_AUTHORIZATION_FAILED, None).contains("needs the operation DESCRIBE"));
         let alter = check(31, Some(""), "CreateAcls", ApiKey::CreateAcls).unwrap_err().to_string();
-        assert!(alter.starts_with("CreateAcls (the user that is logged in needs the operation ALTER"), "{alter}");
+        assert!(alter.starts_with("CreateAcls: CLUSTER_AUTHORIZATION_FAILED (31): "), "{alter}");
+        assert!(alter.ends_with("; the user that is logged in needs the operation ALTER on the cluster"), "{alter}");
         assert_eq!(
             text(ErrorCode::INVALID_REQUEST, None),
             "DescribeAcls: INVALID_REQUEST (42): the request contradicts itself or the protocol"
@@ -97,6 +97,7 @@ mod tests {
     fn control_characters_in_broker_messages_are_escaped() {
         let long = format!("\u{1b}[2J{}", "x".repeat(400));
         let text = check(42, Some(&long), "a", ApiKey::CreateAcls).unwrap_err().to_string();
-        assert!(text.starts_with("a (\\u{1b}[2Jxxx") && text.contains("x…)") && text.len() < 400, "{text}");
+        let start = "a: INVALID_REQUEST (42): \\u{1b}[2Jxxx";
+        assert!(text.starts_with(start) && text.ends_with("x…") && text.len() < 400, "{text}");
     }
 }

@@ -117,13 +117,11 @@ fn read(
         }],
     };
     let node = |c: Coordinator| {
-        let context = match c.error_message.filter(|text| !text.is_empty()) {
-            Some(text) => format!("coordinator of {} {} ({text})", coordinator_type.name(), c.key),
-            None => format!("coordinator of {} {}", coordinator_type.name(), c.key),
-        };
+        let context = format!("coordinator of {} {}", coordinator_type.name(), c.key);
+        let message = c.error_message.filter(|text| !text.is_empty());
         let node = Node { id: c.node_id, host: c.host, port: c.port };
         let result = ErrorCode::from_i16(c.error_code).ok().map(|()| node);
-        (c.key, result.map_err(|code| Error::server(code, context)))
+        (c.key, result.map_err(|code| Error::explained(code, context, message)))
     };
     coordinators.into_iter().map(node).collect()
 }

@@ -19,13 +19,8 @@ impl Values {
         if servers.is_empty() {
             return Err(Error::configuration("option bootstrap.servers must be given, for example localhost:9092"));
         }
-        for server in &servers {
-            let port =
-                server.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
-            if !matches!(port, Some(Ok(1..))) {
-                let text = format!("option {option}: {server:?} is not host:port, for example localhost:9092");
-                return Err(Error::configuration(text));
-            }
+        if let Some(fault) = servers.iter().find_map(|server| fault_of_server(server)) {
+            return Err(Error::configuration(format!("option {option}: {fault}")));
         }
         let idle = self.millis("connections.max.idle.ms");
         Ok(CommonOptions {
@@ -116,5 +111,66 @@ impl Values {
                  example 0.9.0",
             )
         })
+    }
+}
+
+/// Returns the reason why a text is not `host:port`, and what to write instead; `None` if it is.
+fn fault_of_server(server: &str) -> Option<String> {
+    if server.contains('@') {
+        // The text is not shown, because it may contain a password.
+        return Some("a server is host:port; set user and password as sasl.username and sasl.password".into());
+    }
+    if server.contains(';') || server.contains(char::is_whitespace) {
+        return Some(format!("{server:?} is not host:port; separate several servers by commas"));
+    }
+    if let Some((scheme, rest)) = server.split_once("://") {
+        let protocol =
+            ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"].iter().find(|p| p.eq_ignore_ascii_case(scheme));
+        let address = rest.trim_end_matches('/');
+        return Some(match protocol {
+            Some(protocol) => {
+                format!("{server:?} is not host:port; write {address} and set security.protocol={protocol}")
+            }
+            None => format!("{server:?} is not host:port; write {address}, without {scheme}://"),
+        });
+    }
+    match server.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() => match port.parse::<u16>() {
+            Ok(1..) => None,
+            _ => Some(format!("{server:?} is not host:port; the port is a number from 1 to 65535")),
+        },
+        _ => Some(format!("{server:?} is not host:port, for example localhost:9092")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_servers_say_what_to_write() {
+        for server in ["h:1", "localhost:65535", "[::1]:9092", "10.0.0.1:9092"] {
+            assert_eq!(fault_of_server(server), None, "{server}");
+        }
+        for (server, expected) in [
+            ("SSL://h:9093", "write h:9093 and set security.protocol=SSL"),
+            ("sasl_plaintext://h:9093/", "write h:9093 and set security.protocol=SASL_PLAINTEXT"),
+            ("PLAINTEXT://h:9092", "write h:9092 and set security.protocol=PLAINTEXT"),
+            ("http://h:9092", "write h:9092, without http://"),
+            ("EXTERNAL://h:9092", "write h:9092, without EXTERNAL://"),
+            ("h:1;i:2", "separate several servers by commas"),
+            ("h:1 i:2", "separate several servers by commas"),
+            ("h", "\"h\" is not host:port, for example localhost:9092"),
+            (":9092", "for example localhost:9092"),
+            ("h:", "the port is a number from 1 to 65535"),
+            ("h:0", "the port is a number from 1 to 65535"),
+            ("h:99999", "the port is a number from 1 to 65535"),
+            ("h:9092/topic", "the port is a number from 1 to 65535"),
+        ] {
+            let fault = fault_of_server(server).unwrap();
+            assert!(fault.contains(expected), "{fault}");
+        }
+        let secret = fault_of_server("alice:canary@h:9092").unwrap();
+        assert!(secret.contains("sasl.password") && !secret.contains("canary"), "{secret}");
     }
 }

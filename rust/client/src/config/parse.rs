@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use samsarrow_wire::messages::ApiKey;
 use zeroize::Zeroize;
 
-use super::foreign_options::FOREIGN_OPTIONS;
+use super::foreign_options::{FOREIGN_INTERNALS, FOREIGN_OPTIONS, canonical};
 use super::providers::{self, Providers};
 use super::table::{Kind, OPTIONS, OptionSpec, UNSUPPORTED};
 use super::value::OptionValue;
@@ -60,11 +60,16 @@ impl Options {
             let accepted = spec.kind.accept(&value).ok_or_else(|| {
                 let hidden = spec.kind == Kind::Secret || from_provider;
                 let displayed = if hidden { Secret::MASK.to_owned() } else { value.to_string() };
-                Error::configuration(format!("option {} must be {}, not {displayed}", spec.name, spec.kind.describe()))
+                Error::configuration(format!(
+                    "option {} must be {}, not {displayed}",
+                    spec.name,
+                    spec.kind.expected(&value)
+                ))
             })?;
             if let OptionValue::Str(text) = &mut value {
                 text.zeroize();
             }
+            let accepted = canonical(spec.name, accepted);
             if values.texts.insert(spec.name, accepted).is_some() {
                 return Err(duplicate_error(spec.name));
             }
@@ -89,7 +94,8 @@ pub fn check_name(kind: ClientKind, name_given: &str) -> Result<()> {
 
 /// Returns the API of an option `api.version.<API>`.
 fn api_name(dotted: &str) -> Option<&str> {
-    let is_option = dotted == "api.version.request" || replacement(dotted).is_some();
+    let is_foreign = replacement(dotted).is_some() || FOREIGN_INTERNALS.contains(&dotted);
+    let is_option = dotted == "api.version.request" || is_foreign;
     dotted.strip_prefix("api.version.").filter(|_| !is_option)
 }
 
@@ -142,6 +148,11 @@ pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&
     if let Some(instead) = replacement(dotted) {
         return Err(Error::configuration(format!("option {name_given} is not one of this client's: {instead}")));
     }
+    if FOREIGN_INTERNALS.contains(&dotted) {
+        return Err(Error::configuration(format!(
+            "option {name_given} names a part of another client, which this client does not have: leave it out"
+        )));
+    }
     let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
     let suggestion = nearest(dotted, candidates).map(|name| format!("; did you mean {name}?"));
     Err(Error::configuration(format!("option {name_given} is unknown{}", suggestion.unwrap_or_default())))
@@ -188,7 +199,10 @@ mod tests {
             let default = OptionValue::Str(spec.default.into());
             assert!(spec.default.is_empty() || spec.kind.accept(&default).is_some(), "{}", spec.name);
             assert_eq!(OPTIONS.iter().filter(|other| other.name == spec.name).count(), 1, "{}", spec.name);
-            assert!(FOREIGN_OPTIONS.iter().all(|(name, _)| *name != spec.name), "{}", spec.name);
+            let names = || spec.aliases.iter().chain([&spec.name]).map(|name| name.replace('_', "."));
+            let foreign =
+                |name: String| FOREIGN_OPTIONS.iter().any(|row| row.0 == name) || FOREIGN_INTERNALS.contains(&&*name);
+            assert!(!names().any(foreign), "{}", spec.name);
         }
     }
 
@@ -225,9 +239,9 @@ mod tests {
             (
                 ClientKind::Consumer,
                 &[("fetch.min.bytes", text("many"))],
-                "option fetch.min.bytes must be whole number, at least 0, not \"many\"",
+                "option fetch.min.bytes must be a whole number, at least 0, not \"many\"",
             ),
-            (ClientKind::Producer, &[("acks", OptionValue::Int(2))], "option acks must be all, -1, 0, 1, not 2"),
+            (ClientKind::Producer, &[("acks", OptionValue::Int(2))], "option acks must be one of all, -1, 0, 1, not 2"),
             (
                 ClientKind::Producer,
                 &[("linger.ms", OptionValue::Int(1)), ("linger_ms", OptionValue::Int(1))],
@@ -242,6 +256,12 @@ mod tests {
                 ClientKind::Producer,
                 &[("interceptor.classes", text("x"))],
                 "option interceptor.classes is not one of this client's: wrap send and poll in your own functions",
+            ),
+            (
+                ClientKind::Consumer,
+                &[("api.version.fallback.ms", OptionValue::Int(5))],
+                "option api.version.fallback.ms names a part of another client, which this client does not have: leave it \
+                 out",
             ),
             (
                 ClientKind::Consumer,
@@ -272,6 +292,21 @@ mod tests {
             let pairs = [("bootstrap.servers".to_owned(), text(server))];
             let error = Options::parse(ClientKind::Admin, pairs).unwrap_err().to_string();
             assert!(error.contains("bootstrap.servers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_of_other_clients_are_converted() {
+        for (value, reset, effective) in [
+            ("smallest", OffsetReset::Earliest, "earliest"),
+            ("Beginning", OffsetReset::Earliest, "earliest"),
+            ("largest", OffsetReset::Latest, "latest"),
+            ("end", OffsetReset::Latest, "latest"),
+            ("error", OffsetReset::None, "none"),
+        ] {
+            let options = parse(ClientKind::Consumer, &[("auto.offset.reset", text(value))]).unwrap();
+            assert_eq!(options.consumer.auto_offset_reset, reset);
+            assert!(options.to_string().contains(&format!("auto.offset.reset = {effective}\n")));
         }
     }
 

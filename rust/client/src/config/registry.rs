@@ -90,7 +90,7 @@ impl RegistryOptions {
             }
             let accepted = kind.accept(&value).ok_or_else(|| {
                 let displayed = if kind == Kind::Secret { Secret::MASK.to_owned() } else { value.to_string() };
-                Error::configuration(format!("option {name} must be {}, not {displayed}", kind.describe()))
+                Error::configuration(format!("option {name} must be {}, not {displayed}", kind.expected(&value)))
             })?;
             let is_duplicate = match row {
                 Some(_) => own.insert(name, Secret::from(accepted)).is_some(),

@@ -282,7 +282,7 @@ options! {
     "exclude.internal.topics" C Kind::Bool, "true",
         "Whether pattern subscriptions exclude Kafka's internal topics.";
     "auto.offset.reset" C Kind::Text, "latest",
-        "Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106). With `latest`, records are skipped that are written to a new partition before the consumer notices it: `by_duration:PT1H` reads them.";
+        "Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at the beginning, `none` not at all (an error; librdkafka's `smallest`, `beginning`, `largest`, `end` and `error` are accepted, too), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106). With `latest`, records are skipped that are written to a new partition before the consumer notices it: `by_duration:PT1H` reads them.";
     "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
         "Whether records of open and aborted transactions are read.";
     "fetch.min.bytes" C Kind::Int(0, MAX), "1",

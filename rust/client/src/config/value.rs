@@ -33,12 +33,14 @@ impl std::fmt::Display for OptionValue {
 }
 
 impl Kind {
-    /// Describes the accepted values, for error texts.
+    /// Describes the accepted values, for the documentation.
     pub(super) fn describe(self) -> String {
-        let bounds = |min, max| match max {
-            m if m >= i64::from(i32::MAX) => format!("at least {min}"),
-            max => format!("from {min} to {max}"),
-        };
+        self.describe_up_to(i64::from(i32::MAX) - 1)
+    }
+
+    /// Describes the accepted values, with the maximum of a number only if it is at most `limit`.
+    fn describe_up_to(self, limit: i64) -> String {
+        let bounds = |min, max| if max > limit { format!("at least {min}") } else { format!("from {min} to {max}") };
         match self {
             Kind::Text | Kind::Secret => "text".into(),
             Kind::Path => "path".into(),
@@ -49,6 +51,28 @@ impl Kind {
             Kind::Seconds(min, max) => format!("seconds, {}", bounds(min, max)),
             Kind::Float(min, max) => format!("number, from {min} to {max}"),
             Kind::Choice(words) => words.join(", "),
+        }
+    }
+
+    /// Describes the accepted values in an error about `value`, with the maximum of a number if `value` exceeds it.
+    pub(super) fn expected(self, value: &OptionValue) -> String {
+        let number = match value {
+            OptionValue::Int(number) => *number,
+            OptionValue::Micros(length) => length / if matches!(self, Kind::Seconds(..)) { 1_000_000 } else { 1_000 },
+            OptionValue::Float(number) => *number as i64,
+            OptionValue::Str(text) => text.trim().parse().unwrap_or_default(),
+            OptionValue::Bool(_) | OptionValue::Default => 0,
+        };
+        let text = match self {
+            Kind::Int(_, max) | Kind::Millis(_, max) | Kind::Seconds(_, max) if number > max => {
+                self.describe_up_to(i64::MAX)
+            }
+            _ => self.describe(),
+        };
+        match self {
+            Kind::Int(..) | Kind::Float(..) | Kind::Path => format!("a {text}"),
+            Kind::Choice(_) => format!("one of {text}"),
+            _ => text,
         }
     }
 
@@ -105,6 +129,23 @@ fn whole(length: i64, unit: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn expected_values_include_an_exceeded_maximum() {
+        let cases = [
+            (Kind::Int(1, i64::from(i32::MAX)), OptionValue::Int(1 << 40), "a whole number, from 1 to 2147483647"),
+            (Kind::Int(1, i64::from(i32::MAX)), OptionValue::Str("x".into()), "a whole number, at least 1"),
+            (Kind::Millis(0, i64::from(i32::MAX)), OptionValue::Int(-1), "milliseconds, at least 0"),
+            (Kind::Millis(0, i64::from(i32::MAX)), OptionValue::Micros(1 << 50), "milliseconds, from 0 to 2147483647"),
+            (Kind::Seconds(0, 900), OptionValue::Micros(901_000_000), "seconds, from 0 to 900"),
+            (Kind::Int(1, i64::MAX), OptionValue::Int(0), "a whole number, at least 1"),
+            (Kind::Choice(&["a", "b"]), OptionValue::Int(0), "one of a, b"),
+            (Kind::Path, OptionValue::Int(0), "a path"),
+        ];
+        for (kind, value, expected) in cases {
+            assert_eq!(kind.expected(&value), expected);
+        }
+    }
 
     #[test]
     fn lengths_of_time_are_of_options_with_a_unit() {

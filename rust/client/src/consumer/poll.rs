@@ -88,7 +88,7 @@ impl Consumer {
         };
         match self.fetcher.shared.take(limit, first, Polled::Rows).transpose() {
             // The topic was deleted or recreated with fewer partitions, so the group will revoke the partitions.
-            Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
+            Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context, .. })
                 if self.subscription().is_some() =>
             {
                 tracing::debug!(what = context, "waiting for the group to notice what is gone");

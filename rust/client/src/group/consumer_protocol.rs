@@ -235,11 +235,8 @@ impl<'a> ConsumerMember<'a> {
                         return Ok(());
                     }
                     let text = response.error_message.filter(|text| !text.is_empty());
-                    let context = match text {
-                        Some(text) => format!("ConsumerGroupHeartbeat in group {group} ({text})"),
-                        None => format!("ConsumerGroupHeartbeat in group {group}"),
-                    };
-                    let error = Error::server(code, context);
+                    let context = format!("ConsumerGroupHeartbeat in group {group}");
+                    let error = Error::explained(code, context, text);
                     match code {
                         ErrorCode::FENCED_MEMBER_EPOCH | ErrorCode::UNKNOWN_MEMBER_ID => {
                             return Err(MembershipEnd::Fenced { keep_id: true, error });

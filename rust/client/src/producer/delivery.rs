@@ -183,7 +183,7 @@ impl BatchDelivery {
         for part in self.parts.iter() {
             for (count, outcome) in part.state.range(part.first, part.count)? {
                 match outcome {
-                    Ok(appended) => add_receipt(&mut receipts, part.state.partition, count, appended),
+                    Ok(appended) => add_receipt(&mut receipts, &part.state, count, appended),
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
@@ -268,7 +268,8 @@ impl Part {
     }
 }
 
-fn add_receipt(receipts: &mut Vec<PartitionReceipt>, partition: i32, count: u32, appended: Appended) {
+fn add_receipt(receipts: &mut Vec<PartitionReceipt>, state: &BatchState, count: u32, appended: Appended) {
+    let partition = state.partition;
     let log_append_time = (appended.log_append_time >= 0).then_some(appended.log_append_time);
     let previous = receipts.iter_mut().rev().find(|receipt| receipt.partition == partition);
     if let Some(previous) = previous {
@@ -281,6 +282,7 @@ fn add_receipt(receipts: &mut Vec<PartitionReceipt>, partition: i32, count: u32,
         }
     }
     receipts.push(PartitionReceipt {
+        topic: Arc::clone(&state.topic),
         partition,
         base_offset: appended.base_offset,
         count: u64::from(count),

@@ -125,6 +125,8 @@ pub struct RecordMetadata {
 /// A partition has several receipts only if records of other producers were appended in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionReceipt {
+    /// Topic written to.
+    pub topic: Arc<str>,
     /// Partition written to.
     pub partition: i32,
     /// Offset of the first row of the run; −1 if the broker did not report it.
