@@ -180,7 +180,7 @@ def public_members() -> Iterator[tuple[str, object]]:
 def test_options_named_in_docstrings_are_on_the_options_page() -> None:
     page = (ROOT / "docs" / "options.md").read_text()
     text = "\n".join(inspect.getdoc(value) or "" for _, value in public_members())
-    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", text)) - {"sys.unraisablehook"}
+    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", text)) - {"sys.unraisablehook", "user.city"}
     # These are options of brokers instead of clients.
     named -= {name for name in named if name.startswith(("delegation.token.", "transaction.max."))}
     named -= {name for name in named if name.startswith("samsarrow.")}
