@@ -164,7 +164,7 @@ mod tests {
         let new = read(4, CoordinatorType::Group, "a", response);
         assert_eq!(new["a"].as_ref().unwrap().id, 2);
         let error = new["b"].as_ref().unwrap_err();
-        assert!(error.to_string().contains("coordinator of group b (no)"), "{error}");
+        assert_eq!(error.to_string(), "coordinator of group b: GROUP_AUTHORIZATION_FAILED (30): no");
         // A response without coordinators has no result for the key, instead of the broker with the default id.
         assert!(read(4, CoordinatorType::Group, "a", FindCoordinatorResponse::default()).is_empty());
     }
