@@ -562,3 +562,19 @@ def test_close_waits_for_a_commit_and_aborts_an_open_transaction(broker: Broker,
     with transactional().transaction() as producer:
         send(producer, range(5, 10))
     assert read(broker)[0] == [f"{i}" for i in range(10)]
+
+
+def test_send_without_waiting_requests_metadata(servers: str) -> None:
+    with Producer(bootstrap_servers=servers, max_block_ms=0) as producer:
+        with pytest.raises(KafkaTimeoutError):
+            producer.send("t", b"v")
+
+        def sent() -> bool:
+            try:
+                producer.send("t", b"v")
+            except KafkaTimeoutError:
+                return False
+            return True
+
+        until(sent)
+        producer.flush()

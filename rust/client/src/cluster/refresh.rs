@@ -166,6 +166,12 @@ impl Cluster {
         self.request_refresh();
     }
 
+    /// Requests the metadata of a topic in the background, for callers that did not wait for it.
+    pub(crate) fn request_topic(&self, name: &str) {
+        self.topic_registry().mark_awaited(&[name], Purpose::Use);
+        self.request_refresh();
+    }
+
     /// Includes the topics of `user` in every refresh until `user` is dropped.
     pub(crate) fn keep(&self, user: Weak<dyn TopicUser>) {
         self.topic_registry().add_user(user);

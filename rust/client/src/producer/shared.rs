@@ -104,7 +104,12 @@ impl Shared {
         self.lock().check_open()?;
         if count(self).is_none() {
             let remaining = deadline.saturating_duration_since(Instant::now());
-            let metadata = self.cluster.topics(&[topic], remaining).await?;
+            let found = self.cluster.topics(&[topic], remaining).await;
+            if matches!(found, Err(Error::Timeout { .. })) {
+                // A later send may succeed although this one has waited too briefly, for example with max.block.ms=0.
+                self.cluster.request_topic(topic);
+            }
+            let metadata = found?;
             self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_missing(topic))?;
         }
         let retry_until = deadline.min(Instant::now() + PARTITION_RETRY_TIME);
@@ -117,7 +122,11 @@ impl Shared {
                 }
                 _ => {}
             }
-            self.refresh(deadline).await?;
+            let refreshed = self.refresh(deadline).await;
+            if matches!(refreshed, Err(Error::Timeout { .. })) {
+                self.cluster.request_refresh();
+            }
+            refreshed?;
             if !count(self).is_none_or(in_range) {
                 tokio::time::sleep(backoff.next_delay()).await;
             }
