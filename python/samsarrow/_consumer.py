@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._consumer_positions import PositionCalls
 from samsarrow._names import unknown_method
-from samsarrow._sync import Runner
+from samsarrow._sync import base_of_clients
 from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import unregister, watch_consumer
 from samsarrow.config import identity, merge
@@ -32,6 +33,7 @@ from samsarrow.group import (
     Committable,
     ConsumerGroupMetadata,
     RebalanceListener,
+    check_listener,
     check_rows,
     to_offsets,
 )
@@ -39,12 +41,13 @@ from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
+    Partitions,
     Seconds,
     TopicPartition,
     to_committed,
-    to_milliseconds,
+    to_count,
     to_pair,
+    to_pairs,
     to_seconds,
 )
 
@@ -63,7 +66,8 @@ if TYPE_CHECKING:
     from samsarrow.values.typed_columns import OnDecodeError, TypedColumns
 
 
-class ConsumerBase(Runner):
+@base_of_clients
+class ConsumerBase(PositionCalls):
     """Base of both consumers. Methods without I/O are plain functions; all others are coroutines that use `_run`."""
 
     @staticmethod
@@ -107,8 +111,8 @@ class ConsumerBase(Runner):
         # True once the group has sent an assignment, possibly an empty one, until it revokes all partitions.
         self._has_assignment = False
         self._polling = allocate_lock()
-        # Decode error of the next row. Every poll raises it until the application seeks.
-        self._decode_error: BadValueError | None = None
+        # A signal that ended a loop over a stream before the stream could report it.
+        self._unreported_signal: int | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
         # Closes a consumer that the application does not close, so that it leaves its group.
@@ -175,17 +179,9 @@ class ConsumerBase(Runner):
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"topics are names: subscribe got {name!r}")
-        if listener is not None and not hasattr(listener, "on_partitions_revoked"):
-            raise TypeError(f"listener must be a RebalanceListener, not {listener!r}")
+        check_listener(listener)
         if bool(names) == (pattern is not None):
             raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
-        calls = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
-        callables = not isinstance(listener, type) and all(callable(getattr(listener, call, None)) for call in calls)
-        if listener is not None and not callables:
-            raise TypeError(
-                f"listener must be a RebalanceListener, such as RebalanceListener(on_partitions_assigned=f), not "
-                f"{listener!r}"
-            )
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         self._open.subscribe(names, text)
         self._listener = listener
@@ -195,17 +191,6 @@ class ConsumerBase(Runner):
         """The subscribed topics or pattern; None without a subscription."""
         names, pattern = self._open.subscription()
         return pattern if pattern is not None else set(names) or None
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assigns exactly these partitions to the consumer, which does not join the group.
-
-        Partitions that were assigned before keep their positions. Other partitions start at the group's committed
-        offset, or follow `auto.offset.reset` if the group has none.
-
-        Args:
-            partitions: all partitions to read.
-        """
-        self._open.assign([to_pair(tp) for tp in partitions])
 
     def assignment(self) -> set[TopicPartition]:
         """The assigned partitions."""
@@ -366,29 +351,35 @@ class ConsumerBase(Runner):
                 epoch, the consumer detects that the record before the offset was lost, and continues where the logs
                 diverged.
         """
-        self._decode_error = None
         position, _, epoch = to_committed(offset)
+        self._decode_error = None
+        self._moves += 1
         self._open.seek(to_pair(partition), position, epoch)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
         # Stops reading at the offset `until`; None removes the limit. Readers of offset ranges call this method.
         self._open.read_until(to_pair(partition), until)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: Partitions) -> None:
         """Stops returning rows of these partitions, or of all assigned partitions, until `resume`.
 
         The positions do not change. Prefetched rows are kept, up to half of `queued.max.bytes`.
 
+        Args:
+            *partitions: partitions, one by one or as an iterable; by default all assigned partitions.
+
         Raises:
             IllegalStateError: no partitions are passed, and the group has not assigned any yet.
         """
-        if not partitions:
-            self._check_assigned("pause()")
-        self._open.pause([to_pair(tp) for tp in partitions or self.assignment()])
+        self._open.pause(self._pairs_or_assigned(partitions, "pause()"))
 
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Resumes these partitions, or all paused partitions."""
-        self._open.resume([to_pair(tp) for tp in partitions or self.paused()])
+    def resume(self, *partitions: Partitions) -> None:
+        """Resumes these partitions, or all paused partitions.
+
+        Args:
+            *partitions: partitions, one by one or as an iterable; by default all paused partitions.
+        """
+        self._open.resume(to_pairs(partitions) if partitions else self._open.paused())
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions."""
@@ -413,10 +404,24 @@ class ConsumerBase(Runner):
                 f"{what} is about assigned partitions, and the group has not assigned any yet: call poll() first"
             )
 
+    def _records_of(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+        return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
+
+    def _seek_back(self, rows: pa.RecordBatch) -> None:
+        """Seeks each partition that is still assigned back to the first of its rows in the batch."""
+        _seek_back(self._open, rows)
+
     # ---- bodies of the operations ----
+
+    async def _commit_processed(self) -> None:
+        """Commits all returned rows with `enable.auto.commit`, and waits for asynchronous commits, as `close` does."""
+        core = self._open
+        await self._run(core.commit_finished(True, min(core.default_timeout(), _CLOSE_TIMEOUT)))
+        await self._run_commit_callbacks(core)
 
     async def _unsubscribe(self, timeout: Seconds | None) -> None:
         core = self._open
+        self._moves += 1
         try:
             await self._run(core.commit_finished(True, to_seconds(timeout)))
             await self._run_last_callbacks(core)
@@ -424,23 +429,28 @@ class ConsumerBase(Runner):
             core.unsubscribe()
             self._listener = None
 
-    async def _poll(self, timeout: Seconds, until_assigned: bool = False) -> pa.RecordBatch:
+    async def _poll(
+        self, timeout: Seconds | None, until_assigned: bool = False, max_records: int | None = None
+    ) -> pa.RecordBatch:
         """Polls for rows; with `until_assigned`, polls without taking rows until the group has assigned partitions.
 
         Raises:
             IllegalStateError: another poll is running. Two concurrent polls would commit each other's rows.
         """
+        limit = to_count("max_records", max_records)
         if not self._polling.acquire(blocking=False):
             raise IllegalStateError(
                 "the consumer is being polled already: only one may poll at a time, be it a thread, a task, a listener "
                 "or a callback"
             )
         try:
-            return await self._poll_exclusively(timeout, until_assigned)
+            return await self._poll_exclusively(inf if timeout is None else timeout, until_assigned, limit)
         finally:
             self._polling.release()
 
-    async def _poll_exclusively(self, timeout: Seconds, until_assigned: bool) -> pa.RecordBatch:
+    async def _poll_exclusively(
+        self, timeout: Seconds, until_assigned: bool, max_records: int | None
+    ) -> pa.RecordBatch:
         """Runs a poll as a loop that drives the state machine of the Rust client.
 
         `try_poll` returns rows, a rebalance to pass to the listener (then `prepare`, the listener, and `acknowledge` or
@@ -450,6 +460,7 @@ class ConsumerBase(Runner):
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
             await typed.prepare(self._run, self._topics())
+        self._moves += 1
         deadline = core.begin_poll(to_seconds(timeout))
         # The remaining time is read once per iteration, so that a result of the last iteration is still returned after
         # the deadline.
@@ -459,7 +470,7 @@ class ConsumerBase(Runner):
         # `try_poll` takes results without waiting, so a cancelled wait loses no result.
         while not (until_assigned and self._is_assigned()):
             error = self._next_decode_error(core)
-            result = core.try_poll(not until_assigned and error is None)
+            result = core.try_poll(not until_assigned and error is None, max_records)
             if isinstance(result, pa.RecordBatch):
                 if typed is None:
                     return result
@@ -585,7 +596,7 @@ class ConsumerBase(Runner):
             await self._poll(limit, until_assigned=True)
             if not self._is_assigned():
                 raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
-        return await self._end_offsets(self.assignment() - self.paused(), deadline.left())
+        return await self._end_offsets((self.assignment() - self.paused(),), deadline.left())
 
     async def _commit(self, what: Committable | None, timeout: Seconds | None) -> None:
         core = self._open
@@ -593,54 +604,6 @@ class ConsumerBase(Runner):
         await self._run_commit_callbacks(core)
         if (error := _first_of(failures)) is not None:
             raise error
-
-    async def _committed(
-        self, partitions: Iterable[TopicPartition], require_stable: bool | None, timeout: Seconds | None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        pairs = [to_pair(tp) for tp in partitions]
-        rows = await self._run(self._open.committed(pairs, require_stable, to_seconds(timeout)))
-        return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in rows}
-
-    def _position(self, partition: TopicPartition, timeout: Seconds | None) -> Coroutine[Any, Any, int]:
-        return self._run(self._open.position(to_pair(partition), to_seconds(timeout)))
-
-    async def _beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: Seconds | None
-    ) -> dict[TopicPartition, int]:
-        rows = await self._run(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
-        return {TopicPartition(*tp): offset for tp, offset in rows}
-
-    async def _end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: Seconds | None
-    ) -> dict[TopicPartition, int]:
-        rows = await self._run(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
-        return {TopicPartition(*tp): offset for tp, offset in rows}
-
-    async def _offsets_for_times(
-        self, times: Mapping[TopicPartition, int | datetime], timeout: Seconds | None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        pairs = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
-        rows = await self._run(self._open.offsets_for_times(pairs, to_seconds(timeout)))
-        return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in rows}
-
-    async def _lag(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
-        self._check_assigned("lag()")
-        return {TopicPartition(*tp): lag for tp, lag in await self._run(self._open.lag(to_seconds(timeout)))}
-
-    async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
-        return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
-
-    async def _seek_to(
-        self, seek: Callable[[list[tuple[str, int]]], _core.Call[None]], partitions: Sequence[TopicPartition]
-    ) -> None:
-        if not partitions:
-            self._check_assigned("seeking without naming partitions")
-        self._decode_error = None
-        await self._run(seek([to_pair(tp) for tp in partitions]))
-
-    async def _seek_to_timestamp(self, when: int | datetime, partitions: Sequence[TopicPartition]) -> None:
-        timestamp = to_milliseconds(when)
-        await self._seek_to(lambda to: self._open.seek_to_timestamp(to, timestamp), partitions)
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
         core, remaining = self._core, to_seconds(timeout)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._sync import Runner
+from samsarrow._sync import Runner, base_of_clients
 from samsarrow._unclosed import unregister, wait_at_exit, watch_producer
 from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from samsarrow.values.decode import Format
 
 
+@base_of_clients
 class ProducerBase(Runner):
     """Base of both producers. Methods that may wait are coroutines, which wait through `_run`."""
 
@@ -188,14 +189,14 @@ class ProducerBase(Runner):
     def _flush(self, timeout: Seconds | None, errors: Errors | None) -> Coroutine[Any, Any, None]:
         return self._run(self._open.flush(to_seconds(timeout), self._raises if errors is None else _raises(errors)))
 
-    async def _partitions_for(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic))]
+    async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
+        return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
 
     def _init_transactions(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
         return self._run(self._open.init_transactions(to_seconds(timeout)))
 
-    async def _begin_transaction(self) -> None:
-        begin = self._open.begin_transaction()
+    async def _begin_transaction(self, timeout: Seconds | None) -> None:
+        begin = self._open.begin_transaction(to_seconds(timeout))
         call = begin.call()
         try:
             await self._run(call)

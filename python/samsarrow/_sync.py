@@ -80,6 +80,14 @@ def documented_by(other: type) -> Callable[[Class], Class]:
     return document
 
 
+def base_of_clients(cls: Class) -> Class:
+    """Removes the name of a private base class from its public methods, which TypeErrors of Python contain."""
+    for name, member in vars(cls).items():
+        if callable(member) and not name.startswith("_"):
+            member.__qualname__ = name
+    return cls
+
+
 class _Yield:
     def __await__(self) -> Generator[None, None, None]:
         yield

@@ -14,15 +14,17 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._bounded_reader import AsyncBoundedBatches
 from samsarrow._consumer import ConsumerBase
+from samsarrow._stream import AsyncBatchStream
 from samsarrow._sync import Awaiting, checkpoint, documented_by
 from samsarrow._unclosed import close_consumer_in_background
 from samsarrow.consumer import Consumer
-from samsarrow.exceptions import ClosedError, IllegalStateError
+from samsarrow.exceptions import IllegalStateError
 from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Partitions,
     Seconds,
     TopicPartition,
     to_seconds,
@@ -31,6 +33,9 @@ from samsarrow.types import (
 if TYPE_CHECKING:
     from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.typed_columns import TypedColumns
+
+
+__all__ = ["AsyncBatchStream", "AsyncConsumer"]
 
 
 @documented_by(Consumer)
@@ -78,29 +83,39 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         if not isinstance(dead_letter.producer, Awaiting):
             raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
 
-    async def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
+    async def unsubscribe(self, timeout: Seconds | None = None) -> None:
         await self._unsubscribe(timeout)
 
     async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         return await self._client_instance_id(timeout)
 
-    async def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
+    async def poll(self, timeout: Seconds | None = 1.0, *, max_records: int | None = None) -> pa.RecordBatch:
         await checkpoint()
-        return await self._poll(timeout)
+        return await self._poll(timeout, max_records=max_records)
 
-    def records(self, timeout: Seconds = 1.0) -> AsyncIterator[ConsumerRecord]:
-        return _Records(self, timeout)
+    def records(
+        self, timeout: Seconds | None = 1.0, *, max_records: int | None = None
+    ) -> AsyncIterator[ConsumerRecord]:
+        return _Records(self, timeout, max_records)
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Yields non-empty batches as they arrive, until the consumer is closed."""
-        return _Batches(self)
+        """Yields non-empty batches as they arrive, until the consumer is closed, as `stream()` does."""
+        return AsyncBatchStream(self)
 
-    def reader(self, *, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
+    def stream(
+        self, *, idle: Seconds | None = None, max_rows: int | None = None, signals: bool = False
+    ) -> AsyncBatchStream:
+        return AsyncBatchStream(self, idle, max_rows, signals)
+
+    def reader(self, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
         """Reads every assigned partition up to its current end, batch by batch.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
         skipped. After an error, the iterator continues with the next row; if the consumer is closed, it raises
-        `ClosedError`. If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
+        `ClosedError`. If a topic is deleted before its end is reached, the iterator raises
+        `UnknownTopicOrPartitionError`, and then continues with the other topics. A position past the end of a log
+        follows `auto.offset.reset`, as in `poll`. If you leave the loop early, close the iterator, for example with
+        `aclosing` of contextlib.
 
         Args:
             timeout: seconds to join the group and look up the ends, by default `default.api.timeout.ms`.
@@ -116,8 +131,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
 
     async def committed(
         self,
-        partitions: Iterable[TopicPartition],
-        *,
+        *partitions: Partitions,
         require_stable: bool | None = None,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -127,13 +141,11 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         return await self._position(partition, timeout)
 
     async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+        self, *partitions: Partitions, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
         return await self._beginning_offsets(partitions, timeout)
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
-    ) -> dict[TopicPartition, int]:
+    async def end_offsets(self, *partitions: Partitions, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
         return await self._end_offsets(partitions, timeout)
 
     async def offsets_for_times(
@@ -141,23 +153,31 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         return await self._offsets_for_times(times, timeout)
 
-    async def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+    async def lag(self, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
         return await self._lag(timeout)
 
     async def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
         return await self._partitions_for(topic, timeout)
 
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        await self._seek_to(self._open.seek_to_beginning, partitions)
+    async def topics(self, timeout: Seconds | None = None) -> list[str]:
+        return await self._run(self._open.topics(to_seconds(timeout)))
 
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        await self._seek_to(self._open.seek_to_end, partitions)
+    async def assign_topics(self, *topics: str | Iterable[str], timeout: Seconds | None = None) -> None:
+        await self._assign_topics(topics, timeout)
 
-    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        await self._seek_to(self._open.seek_to_committed, partitions)
+    async def seek_to_beginning(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        await self._seek_to(self._open.seek_to_beginning, partitions, timeout)
 
-    async def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
-        await self._seek_to_timestamp(when, partitions)
+    async def seek_to_end(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        await self._seek_to(self._open.seek_to_end, partitions, timeout)
+
+    async def seek_to_committed(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        await self._seek_to(self._open.seek_to_committed, partitions, timeout)
+
+    async def seek_to_timestamp(
+        self, when: int | datetime, *partitions: Partitions, timeout: Seconds | None = None
+    ) -> None:
+        await self._seek_to_timestamp(when, partitions, timeout)
 
     async def close(self, timeout: Seconds | None = None) -> None:
         await self._close(True, timeout)
@@ -181,34 +201,11 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         await self._close(kind is None, None)
 
 
-class _Batches:
-    """Iterator over polled batches. It is not a generator, which would need a finalizer if the loop ends early."""
-
-    def __init__(self, consumer: AsyncConsumer) -> None:
-        self._consumer = consumer
-
-    def __aiter__(self) -> _Batches:
-        return self
-
-    async def __anext__(self) -> pa.RecordBatch:
-        while not self._consumer.closed:
-            try:
-                batch = await self._consumer.poll(1.0)
-            except ClosedError:
-                if self._consumer.closed:
-                    break
-                # The error comes from the producer of a listener or of a `DeadLetter`, not from this consumer.
-                raise
-            if batch.num_rows:
-                return batch
-        raise StopAsyncIteration
-
-
 class _Records:
     """Iterator over the rows of one poll, which starts when the first row is requested."""
 
-    def __init__(self, consumer: AsyncConsumer, timeout: Seconds) -> None:
-        self._consumer, self._timeout = consumer, timeout
+    def __init__(self, consumer: AsyncConsumer, timeout: Seconds | None, max_records: int | None) -> None:
+        self._consumer, self._timeout, self._max_records = consumer, timeout, max_records
         self._rows: Iterator[ConsumerRecord] | None = None
 
     def __aiter__(self) -> _Records:
@@ -216,8 +213,8 @@ class _Records:
 
     async def __anext__(self) -> ConsumerRecord:
         if self._rows is None:
-            batch = await self._consumer.poll(self._timeout)
-            self._rows = _core.RecordIter(batch) if (typed := self._consumer._typed) is None else typed.records(batch)
+            batch = await self._consumer.poll(self._timeout, max_records=self._max_records)
+            self._rows = self._consumer._records_of(batch)
         for row in self._rows:
             return row
         raise StopAsyncIteration

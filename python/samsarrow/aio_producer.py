@@ -115,8 +115,8 @@ class AsyncProducer(Awaiting, ProducerBase):
     async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         return await self._client_instance_id(timeout)
 
-    async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        return await self._partitions_for(topic)
+    async def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
+        return await self._partitions_for(topic, timeout)
 
     def transaction(self) -> _Transaction:
         """Runs an `async with` block as a transaction, which is committed at the end or aborted if the block raises.
@@ -142,8 +142,8 @@ class AsyncProducer(Awaiting, ProducerBase):
     async def init_transactions(self, timeout: Seconds | None = None) -> None:
         await self._init_transactions(timeout)
 
-    async def begin_transaction(self) -> None:
-        await self._begin_transaction()
+    async def begin_transaction(self, timeout: Seconds | None = None) -> None:
+        await self._begin_transaction(timeout)
 
     async def commit_transaction(self, timeout: Seconds | None = None) -> None:
         await self._commit_transaction(timeout)
@@ -152,7 +152,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         await self._abort_transaction(timeout)
 
     async def send_offsets_to_transaction(
-        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, *, timeout: Seconds | None = None
     ) -> None:
         await self._send_offsets_to_transaction(offsets, group_metadata, timeout)
 

@@ -14,23 +14,25 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._bounded_reader import BoundedBatches
 from samsarrow._consumer import CommitCallback, ConsumerBase
+from samsarrow._stream import BatchStream
 from samsarrow._sync import Blocking, run_sync
 from samsarrow._unclosed import close_consumer
-from samsarrow.exceptions import ClosedError
 from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Partitions,
     Seconds,
     TopicPartition,
+    to_seconds,
 )
 
 if TYPE_CHECKING:
     from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.typed_columns import TypedColumns
 
-__all__ = ["CommitCallback", "Consumer"]
+__all__ = ["BatchStream", "CommitCallback", "Consumer"]
 
 
 class Consumer(Blocking, ConsumerBase):
@@ -49,6 +51,10 @@ class Consumer(Blocking, ConsumerBase):
     With `enable.auto.commit`, the default with a `group.id`, a `poll` commits the rows that earlier polls returned, and
     never rows that the application may still be processing. `close` also commits the rows of the last poll, but a
     `with` block that ends with an exception does not.
+
+    Calls that wait for brokers take a `timeout`, in seconds or as a `timedelta`: as a keyword, or by position if it is
+    the only argument. None, the default, is `default.api.timeout.ms`; only `poll(None)` waits without a limit.
+    Partitions are passed one by one or as an iterable.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`.
@@ -91,10 +97,13 @@ class Consumer(Blocking, ConsumerBase):
         if not isinstance(dead_letter.producer, Blocking):
             raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
-    def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
+    def unsubscribe(self, timeout: Seconds | None = None) -> None:
         """Stops reading: leaves the group, or drops the manual assignment.
 
         Calls the listener's `on_partitions_revoked`; with `enable.auto.commit`, commits finished rows.
+
+        Args:
+            timeout: seconds for the commits, by default `default.api.timeout.ms`.
         """
         run_sync(self._unsubscribe(timeout))
 
@@ -114,14 +123,15 @@ class Consumer(Blocking, ConsumerBase):
         """
         return run_sync(self._client_instance_id(timeout))
 
-    def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
+    def poll(self, timeout: Seconds | None = 1.0, *, max_records: int | None = None) -> pa.RecordBatch:
         """Returns the next rows, of one partition or several.
 
         Args:
-            timeout: seconds to wait for the first row.
+            timeout: seconds to wait for the first row. 0 does not wait; None waits until a row arrives.
+            max_records: maximum number of rows, by default `max.poll.records`. The other rows remain for later polls.
 
         Returns:
-            Up to `max.poll.records` rows; none if nothing arrived in time. All batches have the same schema. Positions
+            Up to `max_records` rows; none if nothing arrived in time. All batches have the same schema. Positions
             move only past the returned rows.
 
         Raises:
@@ -137,24 +147,64 @@ class Consumer(Blocking, ConsumerBase):
             RegistryError: a schema cannot be fetched from the registry. Positions do not move.
             KafkaError: another error prevents reading an assigned partition. It is raised once per occurrence.
         """
-        return run_sync(self._poll(timeout))
+        return run_sync(self._poll(timeout, max_records=max_records))
 
-    def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
-        """Iterates over the rows of one `poll`."""
-        batch = self.poll(timeout)
-        return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
+    def records(self, timeout: Seconds | None = 1.0, *, max_records: int | None = None) -> Iterator[ConsumerRecord]:
+        """Iterates over the rows of one `poll`. `stream().records()` iterates over all rows.
+
+        Args:
+            timeout: as in `poll`.
+            max_records: as in `poll`.
+        """
+        return self._records_of(self.poll(timeout, max_records=max_records))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yields non-empty batches as they arrive, until the consumer is closed."""
-        return _Batches(self)
+        """Yields non-empty batches as they arrive, until the consumer is closed, as `stream()` does."""
+        return BatchStream(self)
 
-    def reader(self, *, timeout: Seconds | None = None) -> pa.RecordBatchReader:
+    def stream(self, *, idle: Seconds | None = None, max_rows: int | None = None, signals: bool = False) -> BatchStream:
+        """Yields non-empty batches as they arrive, until a condition ends the loop or the consumer is closed.
+
+            for batch in consumer.stream(signals=True):
+                process(batch)
+
+        Requesting the next batch marks the earlier ones as processed, as `poll` does. When the loop ends, all its rows
+        are processed: with `enable.auto.commit` they are then committed, before the code after the loop runs. Without,
+        call `commit(batch)` in the loop. A `break` or an exception commits nothing by itself; `close` and the `with`
+        block of the consumer follow their own rules. Rows that the loop has not yielded are not committed, and later
+        polls return them.
+
+        The result is an iterator and a context manager. Its `ended_by` is the reason why it ended, its `records()`
+        iterates over rows, its `close()` ends it early. After an error, such as that of a value that cannot be decoded,
+        it continues with the next row.
+
+        Args:
+            idle: ends the loop if no row arrives for this many seconds. Neither processing in the loop nor the time to
+                join the group counts. Use more than `fetch.max.wait.ms`, for which a broker may delay a response.
+                Unreachable brokers send no rows either: to read up to a known end, use `reader`.
+            max_rows: ends the loop after this many rows. The last batch is smaller if necessary.
+            signals: whether SIGTERM and SIGINT end the loop, after the batch in progress. Sets handlers for these
+                signals from the first batch to the end of the loop, or until the first signal: a second one has the
+                effect that it had before. If a signal arrives and the loop is then left early, the next stream with
+                `signals` ends immediately.
+
+        Raises:
+            ConfigurationError: `idle` or `max_rows` is not positive.
+            IllegalStateError: `signals` is set in another thread than the main thread.
+            KafkaTimeoutError: `idle` is set, and the group assigned no partitions within `default.api.timeout.ms`.
+            Exception: `poll` raised it.
+        """
+        return BatchStream(self, idle, max_rows, signals)
+
+    def reader(self, timeout: Seconds | None = None) -> pa.RecordBatchReader:
         """Returns a reader of every assigned partition up to its current end.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
         skipped. After a rebalance it continues with the partitions that the group has assigned, up to their ends.
         Polars, DuckDB and other libraries accept the reader directly. After an error, such as that of a value that
         cannot be decoded, the reader continues with the next row; if the consumer is closed, it raises `ClosedError`.
+        If a topic is deleted before its end is reached, it raises `UnknownTopicOrPartitionError`, and then continues
+        with the other topics. A position past the end of a log follows `auto.offset.reset`, as in `poll`.
 
         Args:
             timeout: seconds to join the group and look up the ends, by default `default.api.timeout.ms`.
@@ -172,8 +222,9 @@ class Consumer(Blocking, ConsumerBase):
         Args:
             what: None commits the positions of all assigned partitions. A batch commits the positions after its rows,
                 which lie past the transaction markers and aborted records that follow the rows (KIP-1094) and include
-                the leader epoch. A record commits the position after the record. A mapping by partition has the offsets
-                of the next records to read.
+                the leader epoch. A record commits its offset + 1, the position after the record; with
+                `include_leader_epoch` also its leader epoch. A mapping by partition has the offsets of the next records
+                to read: numbers, or `OffsetAndMetadata` with a text and a leader epoch.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
@@ -187,15 +238,14 @@ class Consumer(Blocking, ConsumerBase):
 
     def committed(
         self,
-        partitions: Iterable[TopicPartition],
-        *,
+        *partitions: Partitions,
         require_stable: bool | None = None,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Returns the group's committed offsets.
 
         Args:
-            partitions: partitions to look up, in one request.
+            *partitions: partitions to look up, in one request; by default all assigned partitions.
             require_stable: whether to wait until no transaction with offsets of the group is open (KIP-447); by default
                 only with `isolation.level=read_committed`.
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -206,19 +256,30 @@ class Consumer(Blocking, ConsumerBase):
         return run_sync(self._committed(partitions, require_stable, timeout))
 
     def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
-        """The offset of the next row that `poll` returns from an assigned partition."""
+        """The offset of the next row that `poll` returns from an assigned partition.
+
+        Args:
+            partition: one partition.
+            timeout: seconds to wait until the position is known, by default `default.api.timeout.ms`.
+        """
         return run_sync(self._position(partition, timeout))
 
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
-    ) -> dict[TopicPartition, int]:
-        """The log start offset of each partition."""
+    def beginning_offsets(self, *partitions: Partitions, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+        """The log start offset of each partition.
+
+        Args:
+            *partitions: partitions to look up; by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
         return run_sync(self._beginning_offsets(partitions, timeout))
 
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
-    ) -> dict[TopicPartition, int]:
-        """The end offset of each partition: the high watermark, or with `read_committed` the last stable offset."""
+    def end_offsets(self, *partitions: Partitions, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+        """The end offset of each partition: the high watermark, or with `read_committed` the last stable offset.
+
+        Args:
+            *partitions: partitions to look up; by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
         return run_sync(self._end_offsets(partitions, timeout))
 
     def offsets_for_times(
@@ -235,10 +296,13 @@ class Consumer(Blocking, ConsumerBase):
         """
         return run_sync(self._offsets_for_times(times, timeout))
 
-    def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+    def lag(self, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
         """The number of offsets between position and end, for every assigned partition.
 
         Fetch responses contain end offsets, so partitions with a response within the last second need no request.
+
+        Args:
+            timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
             IllegalStateError: the group has not assigned partitions yet; call `poll` first.
@@ -248,31 +312,77 @@ class Consumer(Blocking, ConsumerBase):
     def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
         """The partitions of a topic, sorted by number.
 
+        Args:
+            topic: name of the topic.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
         Raises:
             UnknownTopicOrPartitionError: the topic does not exist.
         """
         return run_sync(self._partitions_for(topic, timeout))
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Moves the positions of these partitions, or of all assigned partitions, to the log start offset."""
-        run_sync(self._seek_to(self._open.seek_to_beginning, partitions))
+    def topics(self, timeout: Seconds | None = None) -> list[str]:
+        """The names of all topics that this user may see, sorted, without Kafka's internal topics.
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Moves the positions of these partitions, or of all assigned partitions, to the end."""
-        run_sync(self._seek_to(self._open.seek_to_end, partitions))
+        Args:
+            timeout: seconds, by default `default.api.timeout.ms`.
 
-    def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """Moves positions to the group's committed offsets. Partitions without one follow `auto.offset.reset`."""
-        run_sync(self._seek_to(self._open.seek_to_committed, partitions))
+        Raises:
+            KafkaTimeoutError: no broker responded in time.
+        """
+        return run_sync(self._run(self._open.topics(to_seconds(timeout))))
 
-    def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
+    def assign_topics(self, *topics: str | Iterable[str], timeout: Seconds | None = None) -> None:
+        """Assigns all partitions of topics to the consumer, which does not join the group, as `assign` does.
+
+        Partitions that are added to a topic later are not assigned: call the method again, or use `subscribe`.
+
+        Args:
+            *topics: topic names, one by one or as an iterable.
+            timeout: seconds to look up the partitions, by default `default.api.timeout.ms`.
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic does not exist. Nothing is assigned.
+            ConfigurationError: the consumer is subscribed to topics.
+        """
+        run_sync(self._assign_topics(topics, timeout))
+
+    def seek_to_beginning(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        """Moves positions to the log start offset.
+
+        Args:
+            *partitions: partitions to move, by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        run_sync(self._seek_to(self._open.seek_to_beginning, partitions, timeout))
+
+    def seek_to_end(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        """Moves positions to the end.
+
+        Args:
+            *partitions: partitions to move, by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        run_sync(self._seek_to(self._open.seek_to_end, partitions, timeout))
+
+    def seek_to_committed(self, *partitions: Partitions, timeout: Seconds | None = None) -> None:
+        """Moves positions to the group's committed offsets. Partitions without one follow `auto.offset.reset`.
+
+        Args:
+            *partitions: partitions to move, by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        run_sync(self._seek_to(self._open.seek_to_committed, partitions, timeout))
+
+    def seek_to_timestamp(self, when: int | datetime, *partitions: Partitions, timeout: Seconds | None = None) -> None:
         """Moves positions to the first record at or after a time, or to the end if no such record exists.
 
         Args:
             when: milliseconds since 1970, or a `datetime`.
             *partitions: partitions to move, by default all assigned partitions.
+            timeout: seconds, by default `default.api.timeout.ms`.
         """
-        run_sync(self._seek_to_timestamp(when, partitions))
+        run_sync(self._seek_to_timestamp(when, partitions, timeout))
 
     def close(self, timeout: Seconds | None = None) -> None:
         """Commits finished rows (with `enable.auto.commit`), leaves the group and closes all connections.
@@ -300,26 +410,3 @@ class Consumer(Blocking, ConsumerBase):
         # After an exception, the rows of the last poll may not be processed, so only rows of earlier polls are
         # committed.
         run_sync(self._close(kind is None, None))
-
-
-class _Batches:
-    """Endless iterator over polls. It continues after an error, such as that of a value that cannot be decoded."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        while not self._consumer.closed:
-            try:
-                batch = self._consumer.poll(1.0)
-            except ClosedError:
-                if self._consumer.closed:
-                    break
-                # The error comes from the producer of a listener or of a `DeadLetter`, not from this consumer.
-                raise
-            if batch.num_rows:
-                return batch
-        raise StopIteration

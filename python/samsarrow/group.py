@@ -66,6 +66,21 @@ class RebalanceListener:
         return self.on_partitions_revoked(partitions) if self._lost is None else self._lost(partitions)
 
 
+def check_listener(listener: object) -> None:
+    """Raises TypeError for a listener without the methods of `RebalanceListener`."""
+    if listener is None:
+        return
+    methods = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+    missing = [name for name in methods if not callable(getattr(listener, name, None))]
+    if isinstance(listener, type):
+        raise TypeError(f"listener must be a RebalanceListener object, not a class: pass {listener.__name__}(…)")
+    if missing:
+        raise TypeError(
+            f"listener must be a RebalanceListener, such as RebalanceListener(on_partitions_assigned=f): {listener!r} "
+            f"has no method {' and no '.join(missing)}"
+        )
+
+
 class GroupMember(NamedTuple):
     """A group member, as the group leader's assignor receives it.
 
@@ -168,7 +183,7 @@ def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str,
     if isinstance(what, Mapping):
         return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
     if isinstance(what, ConsumerRecord):
-        return [((what.topic, what.partition), (what.offset + 1, "", None))]
+        return [((what.topic, what.partition), (what.offset + 1, "", what.leader_epoch))]
     check_rows(what)
     return _core.offsets_of(what)
 

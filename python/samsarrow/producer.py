@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class Producer(Blocking, ProducerBase):
     """Sends records and Arrow data. By default idempotent with `acks=all` (KIP-679). Safe to use from many threads.
 
+    Calls that wait for brokers take a `timeout`, in seconds or as a `timedelta`: as a keyword, or by position if it is
+    the only argument. None, the default, is `max.block.ms`; for `flush`, `close` and the `result` of a delivery it is
+    no limit besides `delivery.timeout.ms`. `send` and `send_batch` wait up to `max.block.ms`.
+
     The producer connects when it sends the first record. It belongs to the process that created it. Close it, or use it
     in a `with` block. A garbage-collected producer still delivers its records in the background; at the exit of the
     interpreter it has 5 s to deliver them. Records that are not delivered in this time are logged.
@@ -184,9 +188,18 @@ class Producer(Blocking, ProducerBase):
         """
         return run_sync(self._client_instance_id(timeout))
 
-    def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic, sorted by number."""
-        return run_sync(self._partitions_for(topic))
+    def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
+        """The partitions of a topic, sorted by number.
+
+        Args:
+            topic: name of the topic.
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic does not exist.
+            KafkaTimeoutError: no broker responded in time.
+        """
+        return run_sync(self._partitions_for(topic, timeout))
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
@@ -234,15 +247,19 @@ class Producer(Blocking, ProducerBase):
         """
         run_sync(self._init_transactions(timeout))
 
-    def begin_transaction(self) -> None:
+    def begin_transaction(self, timeout: Seconds | None = None) -> None:
         """Begins a transaction: records sent from now on belong to it.
+
+        Args:
+            timeout: seconds for `init_transactions`, if the call runs it; by default `max.block.ms`.
 
         Raises:
             IllegalStateError: a transaction is already open, or `transactional.id` is not set.
+            KafkaTimeoutError: no coordinator responded in time. You may call this method again.
             KafkaError: if the error is `abortable`, the last transaction must be aborted first; if it is `fatal`, the
                 producer cannot be used any more.
         """
-        run_sync(self._begin_transaction())
+        run_sync(self._begin_transaction(timeout))
 
     def commit_transaction(self, timeout: Seconds | None = None) -> None:
         """Sends pending records, and commits once all records of the transaction are delivered.
@@ -278,7 +295,7 @@ class Producer(Blocking, ProducerBase):
         run_sync(self._abort_transaction(timeout))
 
     def send_offsets_to_transaction(
-        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, *, timeout: Seconds | None = None
     ) -> None:
         """Adds offsets of a group to the transaction. The offsets are committed with the transaction, or not at all.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -39,6 +39,10 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+Partitions: TypeAlias = TopicPartition | Iterable[TopicPartition]
+"""A partition, or an iterable of partitions. Methods take any number of these as positional arguments."""
+
+
 class OffsetAndMetadata(NamedTuple):
     """A committed offset.
 
@@ -65,6 +69,11 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int | None = None
+
+    @property
+    def datetime(self) -> datetime:
+        """The timestamp as a `datetime` in UTC."""
+        return to_datetime(self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,7 @@ class ConsumerRecord(NamedTuple):
         key: bytes, or an object of the type of `key_format`. None and empty keys are different.
         value: bytes, or an object of the type of `value_format`, such as a `dict` for a record. None is a tombstone.
         headers: headers in order, in which names may repeat; empty unless the consumer has `include_headers`.
+        leader_epoch: leader epoch of the record's batch; None unless the consumer has `include_leader_epoch`.
     """
 
     topic: str
@@ -110,6 +120,12 @@ class ConsumerRecord(NamedTuple):
     key: Any
     value: Any
     headers: list[Header]
+    leader_epoch: int | None = None
+
+    @property
+    def datetime(self) -> datetime | None:
+        """The timestamp as a `datetime` in UTC, None if the record has no timestamp."""
+        return None if self.timestamp is None else to_datetime(self.timestamp)
 
 
 class RecordMetadata(NamedTuple):
@@ -127,6 +143,11 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
+
+    @property
+    def datetime(self) -> datetime | None:
+        """The timestamp as a `datetime` in UTC, None if the record has no timestamp."""
+        return None if self.timestamp is None else to_datetime(self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +320,27 @@ def to_seconds(time: Seconds | None) -> float | None:
     return float(time)
 
 
+def to_count(name: str, count: int | None) -> int | None:
+    """Returns a maximum number of rows, None for no maximum.
+
+    Raises:
+        TypeError: the argument is not an integer.
+        ConfigurationError: the number is less than 1.
+    """
+    if count is None:
+        return None
+    try:
+        number = index(count)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(count).__name__}") from None
+    if number < 1:
+        # Imported here because `exceptions` refers to the types of this module.
+        from samsarrow.exceptions import ConfigurationError
+
+        raise ConfigurationError(f"{name} must be at least 1, not {number}")
+    return number
+
+
 def to_milliseconds(time: int | datetime) -> int:
     """Converts a time to milliseconds since 1970.
 
@@ -372,6 +414,33 @@ def to_integer(value: int, name: str, minimum: int, maximum: int) -> int:
     except TypeError:
         raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
     return checked(number, name, minimum, maximum)
+
+
+def to_datetime(milliseconds: int) -> datetime:
+    """Converts milliseconds since 1970 to a `datetime` in UTC.
+
+    Raises:
+        OverflowError: the time is outside the years 1 to 9999, which `datetime` represents.
+    """
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+def to_pairs(arguments: Iterable[Partitions]) -> list[tuple[str, int]]:
+    """Converts partitions, each passed by itself or in an iterable, to tuples of topic and number.
+
+    Raises:
+        TypeError: an argument is neither a partition nor an iterable of partitions.
+    """
+    pairs = []
+    for argument in arguments:
+        # A partition is an iterable too: a tuple of a topic and a number.
+        if isinstance(argument, tuple) and len(argument) == 2 and not isinstance(argument[0], tuple):
+            pairs.append(to_pair(argument))
+        elif isinstance(argument, Iterable) and not isinstance(argument, str | bytes):
+            pairs.extend(to_pair(tp) for tp in argument)
+        else:
+            raise TypeError(f"expected a TopicPartition or an iterable of them, got {argument!r}")
+    return pairs
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:

@@ -202,6 +202,19 @@ class Iteration(ReadInterface):
             consumer.wakeup()
 
 
+class Stream(ReadInterface):
+    name = "stream"
+
+    def read(self, consumer: Consumer, app: Application) -> None:
+        stream = consumer.stream(idle=0.2, max_rows=app.random.randint(1, 60))
+        for batch in stream:
+            app.take(batch)
+            if not app.going():
+                break
+        if stream.ended_by == "closed":
+            app.restart.set()
+
+
 class Reader(ReadInterface):
     name = "reader"
 
@@ -306,6 +319,18 @@ class AsyncIteration(AsyncPoll):
             await asyncio.sleep(0.05)
         with suppress(ClosedError):
             consumer.wakeup()
+
+
+class AsyncStream(AsyncPoll):
+    name = "AsyncConsumer.stream"
+
+    async def _read(self, consumer: AsyncConsumer, app: Application) -> None:
+        stream = consumer.stream(idle=0.2, max_rows=app.random.randint(1, 60))
+        with suppress(StopAsyncIteration):
+            while app.going():
+                app.take(await app.call(anext(stream)))
+        if stream.ended_by == "closed":
+            app.restart.set()
 
 
 class AsyncReader(AsyncPoll):
@@ -468,12 +493,14 @@ INTERFACES: tuple[ReadInterface, ...] = (
     Poll(),
     Records(),
     Iteration(),
+    Stream(),
     Reader(),
     DeadLetters(),
     AsyncPoll(),
     TrioPoll(),
     AsyncRecords(),
     AsyncIteration(),
+    AsyncStream(),
     AsyncReader(),
     TrioReader(),
     AsyncDeadLetters(),

@@ -16,7 +16,7 @@ CLASSES = [name for name in ("Consumer", "Producer", "Admin", "SchemaRegistry") 
 # Methods that do no I/O, so they are plain functions in both classes.
 NO_IO = {
     "Consumer": {
-        "subscribe", "subscription", "assign", "assignment", "enforce_rebalance", "wakeup", "commit_async",
+        "subscribe", "subscription", "assign", "assignment", "enforce_rebalance", "wakeup", "commit_async", "stream",
         "store_offsets", "group_metadata", "seek", "pause", "resume", "paused", "records", "reader", "metrics",
     },
     "Producer": {"metrics", "transaction"},

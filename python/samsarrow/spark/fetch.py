@@ -136,7 +136,7 @@ class _RangeReader:
 
     def _is_before_the_end(self, consumer: Consumer) -> bool:
         """Updates the position. Returns true if rows remain to be read."""
-        unfinished, without_end = consumer._open.bounds()
+        unfinished, without_end, _ = consumer._open.bounds()
         if without_end:
             raise KafkaError(f"{self._name} is read without an end instead of up to {self._range.end}")
         for _, position, _ in unfinished:

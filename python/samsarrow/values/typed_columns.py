@@ -128,10 +128,12 @@ class TypedColumns:
             for name in names
         ]
         headers = batch.column("headers").to_pylist() if "headers" in batch.schema.names else [None] * batch.num_rows
-        for *row, pairs in zip(*columns, headers, strict=True):
+        with_epochs = "leader_epoch" in batch.schema.names
+        epochs = batch.column("leader_epoch").to_pylist() if with_epochs else [None] * batch.num_rows
+        for *row, pairs, epoch in zip(*columns, headers, epochs, strict=True):
             topic, partition, offset, timestamp, timestamp_type, key, value = row
             record_headers = [(pair["key"], pair["value"]) for pair in pairs or ()]
-            yield ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, record_headers)
+            yield ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, record_headers, epoch)
 
     def _assembled(self, raw: pa.RecordBatch, columns: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
         assembled: list[tuple[pa.Field, pa.Array]] = []

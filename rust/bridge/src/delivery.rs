@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::callback_threads::{self, CALLBACKS, CallbackQueue, Context};
 use crate::error::{to_py, to_py_value};
 use crate::interpreter_guard;
-use crate::runtime::{Owned, run, seconds};
+use crate::runtime::{Owned, Seconds, run, seconds};
 
 /// Timeout that never expires in practice: about 31 years.
 pub const FOREVER: Duration = Duration::from_secs(1_000_000_000);
@@ -38,9 +38,9 @@ impl Delivery {
     }
 
     /// Waits for the result for at most `timeout` seconds.
-    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<RecordMetadata>> {
+    fn outcome(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Result<RecordMetadata>> {
         let core = self.core.get(py)?;
-        let limit = seconds(py, timeout, FOREVER)?;
+        let limit = seconds(py, timeout.map(|timeout| timeout.0), FOREVER)?;
         match core.peek() {
             Some(outcome) => Ok(outcome),
             None => run(py, with_timeout(limit, "the delivery", core.wait())),
@@ -59,7 +59,7 @@ impl Delivery {
     ///     KafkaTimeoutError: no result was available in time.
     ///     KafkaError: the record was not delivered.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         metadata(py, self.outcome(py, timeout)?.map_err(|error| to_py(py, &error))?)
     }
 
@@ -71,7 +71,7 @@ impl Delivery {
     /// Raises:
     ///     KafkaTimeoutError: no result was available in time.
     #[pyo3(signature = (timeout=None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+    fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.outcome(py, timeout)?.err().map(|error| to_py_value(py, &error)))
     }
 
@@ -112,7 +112,7 @@ impl Delivery {
         // If the await is cancelled, the guard is dropped without reading the result, so that a failure still counts as
         // unread.
         let take = move |py: Python<'_>, _| {
-            let result = delivery.get().result(py, Some(0.0));
+            let result = delivery.get().result(py, Some(Seconds(0.0)));
             drop(reading);
             result
         };
@@ -147,9 +147,9 @@ impl BatchDelivery {
         Self { parts: Owned::new("delivery", parts) }
     }
 
-    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<Receipts>> {
+    fn outcome(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Result<Receipts>> {
         let parts = self.parts.get(py)?;
-        let limit = seconds(py, timeout, FOREVER)?;
+        let limit = seconds(py, timeout.map(|timeout| timeout.0), FOREVER)?;
         let wait_for_all = async {
             let _reading: Vec<_> = parts.iter().map(CoreBatch::reading).collect();
             for part in parts.iter() {
@@ -211,9 +211,12 @@ impl BatchDelivery {
     ///     KafkaTimeoutError: not all results were available in time.
     ///     KafkaError: a row was not delivered. The attribute `outcomes` of the error has the outcomes of all rows.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         match self.outcome(py, timeout)? {
-            Ok(partitions) => receipts(py, &partitions),
+            Ok(partitions) => {
+                let parts = self.parts.get(py)?;
+                receipts(py, &partitions)
+            }
             Err(error) => Err(self.failure(py, &error)?),
         }
     }
@@ -245,7 +248,7 @@ impl BatchDelivery {
     /// Raises:
     ///     KafkaTimeoutError: not all results were available in time.
     #[pyo3(signature = (timeout=None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+    fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<Py<PyAny>>> {
         match self.outcome(py, timeout)? {
             Ok(_) => Ok(None),
             Err(error) => Ok(Some(self.failure(py, &error)?.into_value(py).into_any())),
@@ -277,13 +280,13 @@ impl BatchDelivery {
 
     fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if slf.get().done(py)? {
-            return aio::Ready::iterator(py, slf.get().result(py, Some(0.0))?);
+            return aio::Ready::iterator(py, slf.get().result(py, Some(Seconds(0.0)))?);
         }
         let reading: Vec<_> = slf.get().parts.get(py)?.iter().map(CoreBatch::reading).collect();
         let delivery = slf.clone().unbind();
         // As in the await of a single record, failures still count as unread if this await is cancelled.
         let take = move |py: Python<'_>, _| {
-            let result = delivery.get().result(py, Some(0.0));
+            let result = delivery.get().result(py, Some(Seconds(0.0)));
             drop(reading);
             result
         };

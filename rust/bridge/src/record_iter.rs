@@ -47,6 +47,7 @@ struct Columns {
     timestamp: TimestampMillisecondArray,
     timestamp_type: Int8Array,
     headers: Option<(ListArray, StringArray, BinaryArray)>,
+    leader_epoch: Option<Int32Array>,
 }
 
 impl Columns {
@@ -74,6 +75,7 @@ impl Columns {
             timestamp: column("timestamp")?.as_primitive_opt::<TimestampMillisecondType>()?.clone(),
             timestamp_type: column("timestamp_type")?.as_primitive_opt::<Int8Type>()?.clone(),
             headers,
+            leader_epoch: column("leader_epoch").and_then(|column| column.as_primitive_opt::<Int32Type>().cloned()),
         };
         Some((columns, topics.values().as_string_opt::<i32>()?.clone()))
     }
@@ -147,6 +149,7 @@ impl RecordIter {
             bytes(columns.key.get(row)),
             bytes(columns.value.get(row)),
             headers,
+            columns.leader_epoch.as_ref().filter(|epochs| epochs.is_valid(row)).map(|epochs| epochs.value(row)),
         );
         self.make.bind(py).call1((&self.class, fields)).map(Some)
     }

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use pyo3::Borrowed;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use samsarrow_client::error::{Error, Result};
@@ -272,6 +274,26 @@ impl<T> Drop for Owned<T> {
         if self.pid != process_id() {
             std::mem::forget(value);
         }
+    }
+}
+
+/// A time span, which Python passes as a number of seconds or a `timedelta`.
+#[derive(Debug, Clone, Copy)]
+pub struct Seconds(pub f64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(number) = value.extract() {
+            return Ok(Self(number));
+        }
+        // The stable interface of Python has no functions for `timedelta`.
+        let total = value.call_method0("total_seconds").and_then(|total| total.extract());
+        total.map(Self).map_err(|_| {
+            let text = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+            PyTypeError::new_err(format!("a timeout is a number of seconds or a timedelta: got {text}"))
+        })
     }
 }
 

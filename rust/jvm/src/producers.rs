@@ -148,7 +148,7 @@ impl TaskProducer {
         if !producers.exists(options, topic).await? {
             create_topic(options, topic).await?;
         }
-        self.producer.partitions_for(topic).await?;
+        self.producer.partitions_for(topic, None).await?;
         lock(&self.known_topics).insert(Arc::clone(topic));
         Ok(())
     }
@@ -167,7 +167,7 @@ async fn create_topic(options: &WriteOptions, topic: &str) -> Result<()> {
     let mut producer_options = options.client(ClientKind::Producer, &[])?;
     producer_options.producer.max_block = producer_options.producer.max_block.min(CREATION);
     let producer = Producer::new(&producer_options)?;
-    let result = producer.partitions_for(topic).await;
+    let result = producer.partitions_for(topic, None).await;
     // The producer has sent nothing, so nothing is lost if closing it fails.
     let _ = producer.close(Duration::ZERO).await;
     match result {

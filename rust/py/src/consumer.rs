@@ -44,9 +44,9 @@ impl Consumer {
         Ok(Arc::clone(&*self.core.get(py)?))
     }
 
-    fn seek_to(&self, py: Python<'_>, partitions: &[Tp], target: SeekTarget) -> PyResult<Call> {
+    fn seek_to(&self, py: Python<'_>, partitions: &[Tp], target: SeekTarget, timeout: Option<f64>) -> PyResult<Call> {
         let (core, partitions) = (self.arc(py)?, tps(partitions));
-        let timeout = core.default_timeout();
+        let timeout = seconds(py, timeout, core.default_timeout())?;
         Ok(Call::without_result(async move { core.seek_to(&partitions, target, timeout).await }))
     }
 }
@@ -132,10 +132,16 @@ impl Consumer {
     /// Returns available rows, a rebalance for the listener, or True if asynchronous commits have completed. Returns
     /// None if none of these is available. Python calls the listener, so that user code has no Rust frames below it.
     ///
-    /// The schema's metadata contains the positions after the rows. If `rows` is false, no rows are returned.
-    fn try_poll(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
+    /// The schema's metadata contains the positions after the rows. If `rows` is false, no rows are returned. `limit` is
+    /// the maximum number of rows, by default `max.poll.records`.
+    #[pyo3(signature = (rows, limit))]
+    fn try_poll(&self, py: Python<'_>, rows: bool, limit: Option<usize>) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
-        let polled = if rows { core.try_poll() } else { core.try_poll_events() };
+        let polled = match limit {
+            _ if !rows => core.try_poll_events(),
+            Some(limit) => core.try_poll_at_most(limit),
+            None => core.try_poll(),
+        };
         Ok(match polled.map_err(|error| to_py(py, &error))? {
             Some(Polled::Rows(rows)) => {
                 let batch = rows.with_metadata().and_then(|batch| batch.map_or_else(|| core.empty_batch(), Ok));
@@ -338,6 +344,14 @@ impl Consumer {
         Ok(Call::new(work, |py, partitions| to_object(py, tuples(&partitions))))
     }
 
+    /// Returns the names of all topics except internal ones.
+    #[pyo3(signature = (timeout))]
+    fn topics(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        Ok(Call::new(async move { core.topics(timeout).await }, to_object))
+    }
+
     /// Sets the position of a partition. `leader_epoch` is the epoch of the record before `offset`.
     #[pyo3(signature = (partition, offset, leader_epoch))]
     fn seek(&self, py: Python<'_>, partition: Tp, offset: i64, leader_epoch: Option<i32>) -> PyResult<()> {
@@ -356,29 +370,56 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns the partitions that have not reached their ends, with their positions and ends, and the partitions
-    /// without an end.
-    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<BoundedPartition>, Vec<Tp>)> {
+    /// Returns the partitions that have not reached their ends, with their positions and ends, the partitions without
+    /// an end, and whether any position is past its end.
+    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<BoundedPartition>, Vec<Tp>, bool)> {
         let bounds = self.core.get(py)?.bounds();
         let open = bounds.open.into_iter().map(|(tp, position, end)| (tuple(&tp), position, end));
-        Ok((open.collect(), tuples(&bounds.unbounded)))
+        Ok((open.collect(), tuples(&bounds.unbounded), !bounds.past.is_empty()))
     }
 
-    fn seek_to_beginning(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
-        self.seek_to(py, &partitions, SeekTarget::Beginning)
+    /// Resets positions past the ends of a bounded read if they are not in the log.
+    #[pyo3(signature = (timeout))]
+    fn reset_past_ends(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        Ok(Call::without_result(async move { core.reset_past_ends(timeout).await }))
     }
 
-    fn seek_to_end(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
-        self.seek_to(py, &partitions, SeekTarget::End)
+    /// Returns the partitions that brokers report as unknown.
+    #[pyo3(signature = (partitions, timeout))]
+    fn unknown_partitions(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let work = async move { core.unknown_partitions(&tps(&partitions), timeout).await };
+        Ok(Call::new(work, |py, partitions| to_object(py, tuples(&partitions))))
     }
 
-    fn seek_to_committed(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
-        self.seek_to(py, &partitions, SeekTarget::Committed)
+    #[pyo3(signature = (partitions, timeout))]
+    fn seek_to_beginning(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Beginning, timeout)
+    }
+
+    #[pyo3(signature = (partitions, timeout))]
+    fn seek_to_end(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::End, timeout)
+    }
+
+    #[pyo3(signature = (partitions, timeout))]
+    fn seek_to_committed(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Committed, timeout)
     }
 
     /// Seeks to a timestamp in milliseconds since 1970.
-    fn seek_to_timestamp(&self, py: Python<'_>, partitions: Vec<Tp>, timestamp: i64) -> PyResult<Call> {
-        self.seek_to(py, &partitions, SeekTarget::Timestamp(timestamp))
+    #[pyo3(signature = (partitions, timestamp, timeout))]
+    fn seek_to_timestamp(
+        &self,
+        py: Python<'_>,
+        partitions: Vec<Tp>,
+        timestamp: i64,
+        timeout: Option<f64>,
+    ) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Timestamp(timestamp), timeout)
     }
 
     /// Returns true if the partition is assigned and not paused, and its next row has this offset.

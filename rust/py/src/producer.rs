@@ -196,9 +196,11 @@ impl Producer {
         }))
     }
 
-    fn partitions_for(&self, py: Python<'_>, topic: String) -> PyResult<Call> {
+    #[pyo3(signature = (topic, timeout))]
+    fn partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<f64>) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let partitions = async move { core.partitions_for(&topic).await };
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
+        let partitions = async move { core.partitions_for(&topic, timeout).await };
         Ok(Call::new(partitions, |py, partitions| Ok(tuples(&partitions).into_pyobject(py)?.unbind())))
     }
 
@@ -226,9 +228,11 @@ impl Producer {
         Ok(Call::without_result(async move { core.init_transactions(timeout).await }))
     }
 
-    fn begin_transaction(&self, py: Python<'_>) -> PyResult<Begin> {
+    #[pyo3(signature = (timeout))]
+    fn begin_transaction(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Begin> {
         let core = Arc::clone(&*self.core.get(py)?);
-        Ok(Begin { core, call: Arc::default() })
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
+        Ok(Begin { core, call: Arc::default(), timeout })
     }
 
     #[pyo3(signature = (timeout))]
@@ -321,14 +325,15 @@ fn check_unread(core: &Core, call: &str, raises: bool) -> Result<()> {
 pub(crate) struct Begin {
     core: Arc<Core>,
     call: Arc<BeginTransaction>,
+    timeout: Option<Duration>,
 }
 
 #[pymethods]
 impl Begin {
     /// Returns the call that opens the transaction.
     fn call(&self) -> Call {
-        let (core, call) = (Arc::clone(&self.core), Arc::clone(&self.call));
-        Call::without_result(async move { core.begin_transaction_of(&call).await })
+        let (core, call, timeout) = (Arc::clone(&self.core), Arc::clone(&self.call), self.timeout);
+        Call::without_result(async move { core.begin_transaction_of(&call, timeout).await })
     }
 
     /// Cancels the call. Returns true if the transaction is already open.

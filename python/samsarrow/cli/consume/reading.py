@@ -87,10 +87,13 @@ def _until_ends(
     core = consumer._open
     stall = StallDetector()
     while True:
-        unfinished, without_end = core.bounds()
+        unfinished, without_end, past = core.bounds()
         open_ends = [(TopicPartition(*tp), position, end) for tp, position, end in unfinished]
         update(open_ends, [TopicPartition(*tp) for tp in without_end])
         if without_end:
+            continue
+        if past:
+            run_sync(consumer._run(core.reset_past_ends(None)))
             continue
         # During a rebalance, the member may have no partitions until new partitions are assigned.
         if not open_ends and consumer._is_assigned():
@@ -142,7 +145,7 @@ class GroupReader(RebalanceListener):
     """Reads as a member of a group, up to the end that each partition has at the time of its assignment.
 
     Rebalances may add and remove partitions. Reading ends when all partitions of this member are at their ends. The
-    position of an assigned partition is never moved back, even if it is past the end.
+    position of an assigned partition is only moved back if it is past the end of the log, as `auto.offset.reset` says.
 
     Args:
         consumer: consumer whose subscription has this object as its listener.

@@ -316,6 +316,33 @@ impl Cluster {
         handles.extract_if(|(node, _), _| *node >= 0).for_each(|(_, handle)| handle.close(&gone));
     }
 
+    /// Returns the names of all topics except Kafka's internal ones, in order. The known metadata does not change.
+    ///
+    /// # Errors
+    /// Fails if no broker responds within `timeout`.
+    pub(crate) async fn topic_names(&self, timeout: Duration) -> Result<Vec<String>> {
+        let build = |version| {
+            // A null list requests all topics. In version 0, an empty list does.
+            let topics = if version == 0 { Some(Vec::new()) } else { None };
+            Ok(MetadataRequest { topics, allow_auto_topic_creation: version < NO_CREATION, ..Default::default() })
+        };
+        let mut retry = Retry::new(self.options(), timeout);
+        loop {
+            let limit = retry.left().min(self.options().request_timeout);
+            let error = match self.send_any_with(limit, build).await {
+                Ok((_, response)) => match ErrorCode::from_i16(response.error_code).ok() {
+                    Ok(()) => return Ok(names_of(response)),
+                    Err(code) => Error::server(code, "Metadata"),
+                },
+                Err(error) => error,
+            };
+            if !error.retriable() {
+                return Err(error);
+            }
+            retry.wait(error, || "the list of topics".to_owned()).await?;
+        }
+    }
+
     /// Requests the metadata of a group member's subscribed topics, now and with every refresh until the subscription
     /// changes.
     ///
@@ -408,6 +435,15 @@ async fn convert(response: MetadataResponse, names: Option<&BTreeSet<String>>) -
     let convert =
         move || MetadataUpdate::new(response, names.as_ref().map_or(RequestedTopics::All, RequestedTopics::Topics));
     blocking(convert).await
+}
+
+/// Returns the names of the topics in a response, without internal topics and topics that cannot be read.
+fn names_of(response: MetadataResponse) -> Vec<String> {
+    let topics = response.topics.into_iter();
+    let readable = topics.filter(|topic| topic.error_code == ErrorCode::NONE.code() && !topic.is_internal);
+    let mut names: Vec<String> = readable.filter_map(|topic| topic.name).collect();
+    names.sort();
+    names
 }
 
 fn clear_leader_epochs(response: &mut MetadataResponse) {

@@ -252,6 +252,15 @@ impl Consumer {
         Ok(topic_metadata.partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
 
+    /// Returns the names of all topics except Kafka's internal ones, in order.
+    ///
+    /// # Errors
+    /// Fails if no broker responds within `timeout`, or with [`Error::Wakeup`] if `wakeup` is called.
+    pub async fn topics(&self, timeout: Duration) -> Result<Vec<String>> {
+        self.check_open()?;
+        self.unless_woken(self.cluster.topic_names(timeout)).await
+    }
+
     /// Stops returning rows of these partitions until `resume`. Positions do not change. Fetched rows of paused
     /// partitions are kept while they use at most half of the fetch memory.
     pub fn pause(&self, partitions: &[TopicPartition]) -> Result<()> {

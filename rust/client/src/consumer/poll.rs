@@ -61,7 +61,15 @@ impl Consumer {
     /// Fails if an assigned partition or the group membership has an error, once per error, and with [`Error::Wakeup`]
     /// after `wakeup` was called.
     pub fn try_poll(&self) -> Result<Option<Polled>> {
-        self.try_poll_with_limit(Some(self.options.max_poll_records))
+        self.try_poll_at_most(self.options.max_poll_records)
+    }
+
+    /// Like [`try_poll`](Self::try_poll), but returns at most `limit` rows, whatever `max.poll.records` is.
+    ///
+    /// # Errors
+    /// Fails like [`try_poll`](Self::try_poll).
+    pub fn try_poll_at_most(&self, limit: usize) -> Result<Option<Polled>> {
+        self.try_poll_with_limit(Some(limit))
     }
 
     /// Like [`try_poll`](Self::try_poll), but takes no rows.

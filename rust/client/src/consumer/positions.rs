@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
 
 use super::Consumer;
-use crate::config::IsolationLevel;
+use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
-use crate::fetcher::Bounds;
+use crate::fetcher::{Bounds, not_in_log};
 use crate::offsets::{self, ListTarget};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 
@@ -156,6 +157,56 @@ impl Consumer {
     /// partitions without a limit.
     pub fn bounds(&self) -> Bounds {
         self.fetcher.shared.bounds()
+    }
+
+    /// Checks positions that are past the end of a bounded read. Resets those that are past the end of the log, as a
+    /// fetch does, and reads them up to this end. A position inside the log, for example one that another member has
+    /// committed since the ends were looked up, ends the read of its partition.
+    ///
+    /// # Errors
+    /// Fails with [`Error::OffsetOutOfRange`] if a position is past the end and `auto.offset.reset` is `none`, or if the
+    /// ends cannot be looked up within `timeout`.
+    pub async fn reset_past_ends(&self, timeout: Duration) -> Result<()> {
+        self.check_open()?;
+        let past = self.bounds().past;
+        let targets: Vec<_> = past.iter().map(|(tp, _)| (tp.clone(), ListTarget::Latest)).collect();
+        // Positions may be past the last stable offset, because transactions are open.
+        let ends = offsets::list_offsets(&self.cluster, &targets, IsolationLevel::ReadUncommitted, timeout);
+        let ends = self.unless_woken(ends).await?;
+        for ((tp, position), (_, end)) in past.into_iter().zip(ends) {
+            match end {
+                Some(end) if position > end.offset => {
+                    if self.options.auto_offset_reset == OffsetReset::None {
+                        return Err(not_in_log(&tp, position));
+                    }
+                    self.fetcher.shared.reset_past_end(&tp, position, end.offset);
+                }
+                _ => self.fetcher.shared.end_at_position(&tp, position),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns those of the partitions that brokers report as unknown, because their topics were deleted. Partitions
+    /// whose brokers do not respond within `timeout` count as known.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Wakeup`] if `wakeup` was called.
+    pub async fn unknown_partitions(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<TopicPartition>> {
+        self.check_open()?;
+        let targets: Vec<_> = partitions.iter().map(|tp| (tp.clone(), ListTarget::Latest)).collect();
+        let lookup = async {
+            let isolation = IsolationLevel::ReadUncommitted;
+            Ok(offsets::list_offsets_each(&self.cluster, &targets, isolation, timeout).await)
+        };
+        let listed = self.unless_woken(lookup).await?;
+        let unknown = Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+        let is_unknown = |outcome: &Result<_>| outcome.as_ref().is_err_and(|error| error.code() == unknown);
+        Ok(listed.into_iter().filter(|(_, outcome)| is_unknown(outcome)).map(|(tp, _)| tp).collect())
     }
 
     /// Moves the positions of these partitions, or of all assigned partitions if `partitions` is empty.

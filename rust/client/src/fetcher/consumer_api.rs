@@ -27,6 +27,9 @@ pub struct Bounds {
     pub open: Vec<(TopicPartition, Option<i64>, i64)>,
     /// Unpaused partitions that have no end, because a rebalance assigned them after the read began.
     pub unbounded: Vec<TopicPartition>,
+    /// Unpaused partitions whose position is past their end since a seek or the lookup of their start offset, with the
+    /// position.
+    pub past: Vec<(TopicPartition, i64)>,
 }
 
 impl Shared {
@@ -102,10 +105,31 @@ impl Shared {
             match cursor.until {
                 None if !cursor.paused => bounds.unbounded.push(tp.clone()),
                 Some(until) if !cursor.is_at_end() => bounds.open.push((tp.clone(), cursor.position, until)),
+                // Offsets without rows also move positions past an end. These are in the log.
+                Some(until) if !cursor.paused && cursor.rowless_from == cursor.position => {
+                    bounds.past.extend(cursor.position.filter(|at| *at > until).map(|at| (tp.clone(), at)));
+                }
                 _ => {}
             }
         }
         bounds
+    }
+
+    /// Drops the position of a bounded partition that is past the end of the log, so that the partition restarts at the
+    /// offset that `auto.offset.reset` selects. The partition is then read up to `end`. Does nothing if the position has
+    /// changed.
+    pub(crate) fn reset_past_end(&self, tp: &TopicPartition, position: i64, end: i64) {
+        self.lock().reset_past_end(tp, position, end);
+        self.notify_tasks();
+        self.notify_poll();
+    }
+
+    /// Ends the bounded read of a partition at its position, if this has not changed.
+    pub(crate) fn end_at_position(&self, tp: &TopicPartition, position: i64) {
+        let mut state = self.lock();
+        if let Some(cursor) = state.cursors.get_mut(tp).filter(|cursor| cursor.position == Some(position)) {
+            cursor.until = cursor.until.map(|_| position);
+        }
     }
 
     /// Returns the offsets to commit for `ends`, the offsets after returned rows. Each offset is moved past directly
@@ -256,4 +280,47 @@ fn not_assigned(tp: &TopicPartition) -> Error {
     Error::configuration(format!(
         "partition {tp} is not assigned to this consumer: call assign, or after subscribe poll until the group has assigned it"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetcher::cursor::Start;
+
+    #[test]
+    fn position_past_the_end_of_a_bounded_read_is_reset_once() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), Some(10), None)]).unwrap();
+        shared.read_until(&tp, Some(5)).unwrap();
+        assert_eq!(shared.bounds().past, [(tp.clone(), 10)]);
+        // A position that has changed since the bounds were read is kept.
+        shared.reset_past_end(&tp, 9, 5);
+        assert_eq!(shared.bounds().past, [(tp.clone(), 10)]);
+        shared.reset_past_end(&tp, 10, 5);
+        let bounds = shared.bounds();
+        assert_eq!(
+            (bounds.open.as_slice(), bounds.past.as_slice()),
+            ([(tp.clone(), None, 5)].as_slice(), [].as_slice())
+        );
+        let version = shared.lock().cursors[&tp].version;
+        assert_eq!(
+            shared.without_position().into_values().flatten().collect::<Vec<_>>(),
+            [(tp.clone(), version, Start::Reset)]
+        );
+        let moved = shared.record_starts([(tp.clone(), version, Ok((0, None)))]);
+        assert_eq!(moved.iter().map(|moved| (moved.from, moved.to)).collect::<Vec<_>>(), [(10, 0)]);
+        assert_eq!(shared.bounds().open, [(tp, Some(0), 5)]);
+    }
+
+    #[test]
+    fn position_in_the_log_ends_a_bounded_read() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), Some(10), None)]).unwrap();
+        shared.end_at_position(&tp, 10);
+        assert_eq!(shared.bounds().unbounded, std::slice::from_ref(&tp));
+        shared.read_until(&tp, Some(5)).unwrap();
+        shared.end_at_position(&tp, 10);
+        let bounds = shared.bounds();
+        assert!(bounds.open.is_empty() && bounds.past.is_empty() && bounds.unbounded.is_empty());
+    }
 }

@@ -31,6 +31,7 @@ mod supervisor;
 
 pub use consumer_api::Bounds;
 pub(crate) use decode::decode_options;
+pub(crate) use partition::not_in_log;
 pub use rows::{NextOffset, Rows, RowsEnd, ends_of_rows, offsets_of_rows};
 pub(crate) use shared_state::Shared;
 pub(crate) use supervisor::Fetcher;

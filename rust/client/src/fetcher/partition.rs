@@ -211,13 +211,7 @@ impl<'a> PartitionReader<'a> {
             return;
         }
         if source.options.auto_offset_reset == OffsetReset::None {
-            // The message cannot name the offset range of the log, because Kafka's response does not contain it.
-            let error = Error::OffsetOutOfRange(format!(
-                "{}: offset {} is not in the log, and auto.offset.reset is none; seek to an offset between \
-                 beginning_offsets() and end_offsets()",
-                request.tp, request.offset
-            ));
-            return state.raise(&request.tp, request.version, error);
+            return state.raise(&request.tp, request.version, not_in_log(&request.tp, request.offset));
         }
         // The out-of-range offset is reported later, together with the new offset.
         cursor.out_of_range = Some(request.offset);
@@ -253,6 +247,15 @@ impl<'a> PartitionReader<'a> {
             NoProgress::Truncated(error)
         })
     }
+}
+
+/// Returns the error for a position outside the log if there is no reset policy. The message cannot name the offset
+/// range of the log, because Kafka's response does not contain it.
+pub(crate) fn not_in_log(tp: &TopicPartition, offset: i64) -> Error {
+    Error::OffsetOutOfRange(format!(
+        "{tp}: offset {offset} is not in the log, and auto.offset.reset is none; seek to an offset between \
+         beginning_offsets() and end_offsets()"
+    ))
 }
 
 /// Handles a log that was truncated below the fetched offset (KIP-320), which happens if an unclean leader election

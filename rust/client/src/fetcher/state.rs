@@ -10,7 +10,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use tokio::time::Instant;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Start};
 use super::decode_slots::DecodeSlots;
 use super::old_topics::OldTopics;
 use super::partition_request::FetchPartitionRequest;
@@ -289,6 +289,21 @@ impl State {
             self.end_reached |= cursor.is_at_end();
         }
         self.forget_rows(tp);
+    }
+
+    /// Looks up the start offset of a bounded partition again, because its position is past the end of the log, and
+    /// limits the partition to rows below `end`.
+    pub(super) fn reset_past_end(&mut self, tp: &TopicPartition, position: i64, end: i64) {
+        if self.cursors.get(tp).is_none_or(|cursor| cursor.position != Some(position) || cursor.until.is_none()) {
+            return;
+        }
+        self.seek(tp, None, None);
+        if let Some(cursor) = self.cursors.get_mut(tp) {
+            cursor.start = Start::Reset;
+            // Reported together with the new offset.
+            cursor.out_of_range = Some(position);
+            cursor.until = Some(end);
+        }
     }
 
     /// Drops the parked rows of a partition, and the record of its position before the last poll.

@@ -239,14 +239,14 @@ impl Producer {
     /// Returns the partitions of a topic from fresh metadata.
     ///
     /// # Errors
-    /// Fails if the topic is unknown for `max.block.ms`.
-    pub async fn partitions_for(&self, topic: &str) -> Result<Vec<TopicPartition>> {
+    /// Fails if the topic is unknown for `timeout` (default `max.block.ms`).
+    pub async fn partitions_for(&self, topic: &str, timeout: Option<Duration>) -> Result<Vec<TopicPartition>> {
         let name: Arc<str> = Arc::from(topic);
-        let deadline = Instant::now() + self.shared.settings.max_block;
+        let deadline = Instant::now() + self.timeout_or_default(timeout);
         if self.shared.lock().find(&name).is_some() {
             self.shared.refresh(deadline).await?;
         }
-        let count = self.partition_count(topic).await?;
+        let count = self.partition_count_before(topic, deadline).await?;
         Ok((0..count).map(|partition| TopicPartition { topic: Arc::clone(&name), partition }).collect())
     }
 
@@ -255,8 +255,11 @@ impl Producer {
     /// # Errors
     /// Fails if the topic is unknown for `max.block.ms`.
     pub async fn partition_count(&self, topic: &str) -> Result<i32> {
+        self.partition_count_before(topic, Instant::now() + self.shared.settings.max_block).await
+    }
+
+    async fn partition_count_before(&self, topic: &str, deadline: Instant) -> Result<i32> {
         let name: Arc<str> = Arc::from(topic);
-        let deadline = Instant::now() + self.shared.settings.max_block;
         self.shared.ensure_partition(&name, None, deadline).await?;
         let mut accumulator = self.shared.lock();
         let count = accumulator.find(&name).and_then(|index| accumulator.topic(index)).map(|topic| topic.count());
@@ -279,15 +282,16 @@ impl Producer {
     /// # Errors
     /// Fails if a transaction is open already, or after a fatal error.
     pub async fn begin_transaction(&self) -> Result<()> {
-        self.begin_transaction_of(&BeginTransaction::default()).await
+        self.begin_transaction_of(&BeginTransaction::default(), None).await
     }
 
     /// Opens a transaction like [`begin_transaction`](Self::begin_transaction), for a call that may be cancelled.
     ///
     /// # Errors
-    /// Fails like [`begin_transaction`](Self::begin_transaction).
-    pub async fn begin_transaction_of(&self, call: &BeginTransaction) -> Result<()> {
-        transactions::begin(&self.shared, call, self.shared.settings.max_block).await
+    /// Fails like [`begin_transaction`](Self::begin_transaction), and if the initialization takes longer than `timeout`
+    /// (default `max.block.ms`).
+    pub async fn begin_transaction_of(&self, call: &BeginTransaction, timeout: Option<Duration>) -> Result<()> {
+        transactions::begin(&self.shared, call, self.timeout_or_default(timeout)).await
     }
 
     /// Cancels a `begin_transaction` call. Returns true if the call has already opened its transaction, which the

@@ -132,7 +132,7 @@ async fn keys_and_explicit_partitions_select_the_partition() {
         sticky.insert(producer.send(ProducerRecord::new("t", vec![0; 50])).await.unwrap().partition());
     }
     assert!(sticky.len() > 1, "records without a key move on from batch to batch");
-    let partitions = producer.partitions_for("t").await.unwrap();
+    let partitions = producer.partitions_for("t", None).await.unwrap();
     assert_eq!(partitions.iter().map(|tp| tp.partition).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     producer.close(PATIENCE).await.unwrap();
     let total: i64 = (0..5).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
