@@ -213,10 +213,7 @@ impl BatchDelivery {
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         match self.outcome(py, timeout)? {
-            Ok(partitions) => {
-                let parts = self.parts.get(py)?;
-                receipts(py, &partitions)
-            }
+            Ok(partitions) => receipts(py, &partitions),
             Err(error) => Err(self.failure(py, &error)?),
         }
     }
