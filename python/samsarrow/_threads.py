@@ -174,14 +174,6 @@ def finish(queue: _core.CallbackQueue, seconds: float) -> None:
         _call_all(calls)
 
 
-def log(dropped: int, logger: str, level: int, text: str) -> None:
-    """Writes a log line of the Rust client. If lines before it were dropped, first logs their number."""
-    if dropped:
-        notice = "%d log lines were dropped: they arrived faster than they could be written"
-        logging.getLogger("samsarrow").warning(notice, dropped)
-    logging.getLogger(logger).log(level, "%s", text)
-
-
 def answer(method: Callable[..., Any], arguments: tuple[Any, ...], reply: _core.Reply) -> None:
     """Calls a method of an assignor, and passes its result or exception to the Rust client."""
     try:

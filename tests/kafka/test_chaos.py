@@ -208,12 +208,12 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():
-        match = re.match(r"\S+ \S+ (\d+) samsarrow\.client\.group\.\S+ \w+ (.*)", line)
+        match = re.match(r"\S+ \S+ (\d+) samsarrow\.group \w+ (.*)", line)
         if match:
             process, text = match.groups()
-            joins[process] += text.startswith("joined (")
-            rejoined = text.startswith(("the membership is lost", "trying again"))
-            reasons[process] += rejoined or (text.startswith("joining again") and "why=" in text)
+            joins[process] += text.startswith("joined generation")
+            rejoined = ("the membership is lost", "the group cannot be joined yet", "joining the group again: ")
+            reasons[process] += text.startswith(rejoined)
     return {process: (joins[process], reasons[process]) for process in joins if joins[process] > 1 + reasons[process]}
 
 

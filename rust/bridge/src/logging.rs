@@ -1,5 +1,6 @@
-//! Forwards the client's log lines of level DEBUG and above to Python's `logging`.
+//! Forwards the client's log lines to Python's `logging`.
 //!
+//! `samsarrow._logging` passes the levels of Python's loggers, so that lines that Python would drop are never formatted.
 //! A dedicated thread writes them, so that threads of the client never wait for the GIL. If Python is too slow, lines
 //! are dropped and counted, so that memory is bounded.
 
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use samsarrow_client::log::LogSubscriber;
+use pyo3::types::PyDict;
+use samsarrow_client::log::{Levels, Line, LogSubscriber, Logger};
 use tracing::Level;
 
 use crate::callback_threads::{self, CallbackQueue, PyCall, RunsOn};
@@ -18,6 +20,8 @@ use crate::interpreter_guard;
 const MAX_QUEUED: usize = 10_000;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// Levels of Python's loggers. The child of a fork inherits them together with the loggers.
+static LEVELS: Levels = Levels::new();
 /// Queues of this process and of the processes that it was forked from; the queue of this process is the last. Reading
 /// the list takes no lock, so that no lock is held during a fork and no line is lost while another thread forks.
 static QUEUES: OnceLock<Box<Node>> = OnceLock::new();
@@ -58,19 +62,42 @@ fn python_level(level: Level) -> u8 {
     }
 }
 
-fn forward(level: Level, target: &'static str, text: String) {
-    let level = python_level(level);
+/// Returns the most verbose level that a Python logger with this threshold handles.
+fn enabled_level(threshold: i64) -> Option<Level> {
+    [Level::TRACE, Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR]
+        .into_iter()
+        .find(|level| threshold <= i64::from(python_level(*level)))
+}
+
+/// Sets the smallest Python level that each of [`Logger::ALL`] handles.
+pub fn set_levels(thresholds: &[i64]) {
+    let levels: Vec<_> = thresholds.iter().map(|threshold| enabled_level(*threshold)).collect();
+    LEVELS.set(&levels);
+}
+
+fn forward(level: Level, logger: Logger, line: Line) {
     // A process has no queue before its first client is created, so nothing is logged. This also applies to the child
     // of a fork.
     if let Ok(queue) = find()
-        && !queue.push(MAX_QUEUED, move |py| log_call(py, target, level, &text))
+        && !queue.push(MAX_QUEUED, move |py| log_call(py, logger, level, line))
     {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
+/// Names level 5 `TRACE`, unless the application has named it, so that `setLevel("TRACE")` works.
+pub(crate) fn name_trace_level(logging: &Bound<'_, PyModule>) -> PyResult<()> {
+    let level = python_level(Level::TRACE);
+    let unnamed = format!("Level {level}");
+    if logging.call_method1("getLevelName", (level,))?.eq(unnamed)? {
+        logging.call_method1("addLevelName", (level, "TRACE"))?;
+    }
+    Ok(())
+}
+
 /// Starts forwarding log lines. This function is called when the runtime of this process starts.
 pub fn start(py: Python<'_>) -> PyResult<()> {
+    py.import("samsarrow._logging")?.getattr("follow_levels")?.call0()?;
     let Err(mut end) = find() else { return Ok(()) };
     let queue = callback_threads::spawn(py, "samsarrow-log", RunsOn::Application)?;
     // If another thread appends its queue first, the queue of this thread is closed.
@@ -85,7 +112,7 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
         }
     }
     if !SUBSCRIBED.swap(true, Ordering::Relaxed) {
-        LogSubscriber::new(Level::DEBUG, forward).start();
+        LogSubscriber::new(&LEVELS, forward).start();
     }
     Ok(())
 }
@@ -119,9 +146,13 @@ pub fn reset_after_fork() {
     std::mem::forget(PAUSED.take());
 }
 
-fn log_call(py: Python<'_>, target: &'static str, level: u8, text: &str) -> PyResult<PyCall> {
-    let log = py.import("samsarrow._threads")?.getattr("log")?.unbind();
-    let logger = target.replacen("samsarrow_", "samsarrow.", 1).replace("::", ".");
+fn log_call(py: Python<'_>, logger: Logger, level: Level, line: Line) -> PyResult<PyCall> {
+    let write = py.import("samsarrow._logging")?.getattr("write")?.unbind();
+    let fields = PyDict::new(py);
+    for (name, value) in line.fields {
+        fields.set_item(name, value)?;
+    }
     let dropped = DROPPED.swap(0, Ordering::Relaxed);
-    Ok((log, (dropped, logger, level, text).into_pyobject(py)?.unbind()))
+    let arguments = (dropped, logger.name(), python_level(level), line.text, fields);
+    Ok((write, arguments.into_pyobject(py)?.unbind()))
 }

@@ -96,7 +96,7 @@ fn at_exit(py: Python<'_>) -> PyResult<()> {
 pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
     // Import `logging` first, because its fork hook takes a lock that the log lines need. Hooks before a fork run in
     // reverse order, so the hook below, which waits for the log lines, then runs before that hook.
-    py.import("logging")?;
+    logging::name_trace_level(&py.import("logging")?)?;
     // Exit hooks run in reverse order, so hooks that the application registers later run before this hook and may still
     // use clients.
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(at_exit, py)?,))?;

@@ -179,6 +179,12 @@ fn rejected_as(error: &Error) -> String {
 }
 
 impl Error {
+    /// Returns the text without `address`, for a sentence that names the address.
+    pub(crate) fn text_without(&self, address: &str) -> String {
+        let text = self.to_string();
+        text.strip_prefix(address).and_then(|rest| rest.strip_prefix(": ")).map(str::to_owned).unwrap_or(text)
+    }
+
     /// Creates the error for a broker's error code. `context` names the request and the resource that it concerns.
     pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
         Self::Server { code, context: context.into(), message: None }

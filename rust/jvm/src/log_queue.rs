@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use samsarrow_client::log::LogSubscriber;
+use samsarrow_client::log::{Levels, Line, LogSubscriber, Logger};
 use samsarrow_wire::sync::lock;
 use serde_json::{Value, json};
 use tracing::Level;
@@ -12,6 +12,7 @@ use tracing::Level;
 /// Maximum number of queued lines.
 const CAPACITY: usize = 1_000;
 
+static LEVELS: Levels = Levels::new();
 static QUEUE: Mutex<LogQueue> = Mutex::new(LogQueue { lines: VecDeque::new(), dropped: 0 });
 /// True if lines are queued. Java checks this with each batch of rows.
 static HAS_LINES: AtomicBool = AtomicBool::new(false);
@@ -36,27 +37,28 @@ impl LogQueue {
         let mut lines: Vec<Value> = self.lines.drain(..).collect();
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            lines.push(line(Level::WARN, module_path!(), &format!("{dropped} more lines were dropped")));
+            lines.push(json_line(Level::WARN, Logger::Root, &format!("{dropped} more lines were dropped")));
         }
         lines
     }
 }
 
-fn line(level: Level, target: &str, text: &str) -> Value {
-    json!({"level": level.as_str(), "target": target, "text": text})
+fn json_line(level: Level, logger: Logger, text: &str) -> Value {
+    json!({"level": level.as_str(), "logger": logger.name(), "text": text})
 }
 
-fn enqueue(level: Level, target: &'static str, text: String) {
-    lock(&QUEUE).put(line(level, target, &text));
+fn enqueue(level: Level, logger: Logger, line: Line) {
+    lock(&QUEUE).put(json_line(level, logger, &line.text));
     HAS_LINES.store(true, Ordering::Release);
 }
 
 /// Installs a subscriber that queues log lines of level INFO and above.
 pub(crate) fn start() {
-    LogSubscriber::new(Level::INFO, enqueue).start();
+    LEVELS.set(&[Some(Level::INFO); Logger::ALL.len()]);
+    LogSubscriber::new(&LEVELS, enqueue).start();
 }
 
-/// Removes and returns the queued lines as `[{"level":"WARN","target":...,"text":...},...]`. Returns an empty text if
+/// Removes and returns the queued lines as `[{"level":"WARN","logger":...,"text":...},...]`. Returns an empty text if
 /// no line is queued.
 pub fn take() -> String {
     if !HAS_LINES.swap(false, Ordering::Acquire) {
@@ -71,8 +73,9 @@ mod tests {
 
     #[test]
     fn lines_are_queued_until_taken() {
-        enqueue(Level::WARN, "samsarrow_client::fetcher", "going on (left=3)".to_owned());
-        let expected = r#"[{"level":"WARN","target":"samsarrow_client::fetcher","text":"going on (left=3)"}]"#;
+        let line = Line { text: "going on (left=3)".to_owned(), ..Line::default() };
+        enqueue(Level::WARN, Logger::Consumer, line);
+        let expected = r#"[{"level":"WARN","logger":"samsarrow.consumer","text":"going on (left=3)"}]"#;
         assert_eq!(serde_json::from_str::<Value>(&take()).unwrap(), serde_json::from_str::<Value>(expected).unwrap());
         assert_eq!(take(), "");
     }

@@ -9,6 +9,7 @@ mod consumer;
 mod conversions;
 mod encoder;
 mod infer;
+mod logging;
 mod metrics;
 mod producer;
 mod rebalance;
@@ -90,6 +91,8 @@ mod _core {
     use super::encoder::{ValueEncoder, avro_name, avro_schema, is_bytes, json_non_finite, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
+    #[pymodule_export]
+    use super::logging::{log_lines_written, loggers, set_log_levels};
     #[pymodule_export]
     use super::metrics::{Metrics, exposition, metric_table, opentelemetry_conventions};
     #[pymodule_export]

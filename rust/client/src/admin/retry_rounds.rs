@@ -32,6 +32,17 @@ pub(super) struct RetryRounds<'a> {
 }
 
 impl RetryRounds<'_> {
+    fn log_outcome(&self, done: &BTreeMap<usize, Result<()>>) {
+        let (client_id, items) = (self.cluster.client_id(), done.len());
+        let failed = || done.iter().filter_map(|(item, result)| Some((item, result.as_ref().err()?)));
+        let count = failed().count();
+        tracing::debug!(client_id, items, failed = count, "{} completed", self.key.name());
+        if count > 0 {
+            let errors = failed().map(|(item, error)| format!("{}: {error}", (self.describe)(*item)));
+            tracing::debug!(client_id, "{} failed for {}", self.key.name(), join_limited(errors));
+        }
+    }
+
     /// Sends requests until each of the items has a result. `items` is the number of items.
     ///
     /// # Errors
@@ -49,6 +60,7 @@ impl RetryRounds<'_> {
         loop {
             let open: BTreeSet<usize> = (0..items).filter(|item| !done.contains_key(item)).collect();
             if open.is_empty() {
+                self.log_outcome(&done);
                 return Ok(done);
             }
             let limit = retry.left().min(cluster.options().request_timeout);

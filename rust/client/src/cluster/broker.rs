@@ -1,6 +1,7 @@
 //! Handle to one broker: its connection, pending connection attempt, and reconnect backoff.
 
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
@@ -36,13 +37,21 @@ impl ConnectErrorKind {
 }
 
 impl ConnectErrorLog {
-    fn log_failure(&self, address: &str, error: &Error) {
+    fn log_failure(&self, client_id: &str, address: &str, error: &Error, retry_after: Duration) {
+        let text = error.text_without(address);
+        let reason = text.strip_prefix("cannot connect: ").unwrap_or(&text);
         if !self.is_new(address, error) {
-            tracing::debug!(%error, "cannot connect to the broker");
+            tracing::debug!(client_id, ?retry_after, "cannot connect to the broker at {address}: {reason}");
         } else if ConnectErrorKind::from_error(error) == ConnectErrorKind::AccessDenied {
-            tracing::warn!(%error, "cannot use the broker: retrying, and logging the next change");
+            tracing::warn!(
+                client_id,
+                "the broker at {address} cannot be used: {reason}. The client keeps retrying and logs when it succeeds"
+            );
         } else {
-            tracing::warn!(%error, "cannot connect to the broker: retrying, and logging the next change");
+            tracing::warn!(
+                client_id,
+                "cannot connect to the broker at {address}: {reason}. The client keeps retrying and logs when it succeeds"
+            );
         }
     }
 
@@ -52,9 +61,14 @@ impl ConnectErrorLog {
         known.insert(address.to_owned(), kind) != Some(kind)
     }
 
-    fn log_connected(&self, address: &str) {
-        if lock(&self.0).remove(address).is_some() {
-            tracing::info!(address, "connected to the broker");
+    fn log_connected(&self, client_id: &str, node: i32, address: &str) {
+        let failed_before = lock(&self.0).remove(address).is_some();
+        if failed_before {
+            tracing::info!(client_id, "connected to the broker at {address} after failed attempts");
+        } else if node < 0 {
+            tracing::debug!(client_id, "connected to bootstrap server {address}");
+        } else {
+            tracing::debug!(client_id, "connected to broker {node} at {address}");
         }
     }
 }
@@ -221,6 +235,7 @@ impl BrokerHandle {
     }
 
     fn attempt_completed(&self, opened: &Result<Arc<Connection>>) {
+        let client_id = &*self.setup.options.client_id;
         let mut state = lock(&self.state);
         state.attempt = None;
         match opened {
@@ -231,16 +246,16 @@ impl BrokerHandle {
                 state.failure = None;
                 state.backoff.reset();
                 state.setup.reset();
-                self.connect_errors.log_connected(&self.address);
+                self.connect_errors.log_connected(client_id, self.meter.node, &self.address);
             }
             Err(error) => {
-                let at = Instant::now();
-                let until = at + state.backoff.next_delay();
+                let (at, delay) = (Instant::now(), state.backoff.next_delay());
+                let until = at + delay;
                 state.failure = Some(Failure { at, until, error: error.clone() });
                 if matches!(error, Error::Authentication { .. } | Error::Tls { .. }) {
                     self.meter.authentication_failed(&self.address, error);
                 }
-                self.connect_errors.log_failure(&self.address, error);
+                self.connect_errors.log_failure(client_id, &self.address, error, delay);
             }
         }
     }
@@ -259,8 +274,6 @@ impl BrokerHandle {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -272,7 +285,7 @@ mod tests {
         assert!(connect_errors.is_new("a:1", &refused) && connect_errors.is_new("b:1", &refused));
         assert!(!connect_errors.is_new("a:1", &refused) && !connect_errors.is_new("a:1", &late));
         assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("a:1", &http));
-        connect_errors.log_connected("a:1");
+        connect_errors.log_connected("samsarrow-client", 1, "a:1");
         assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("b:1", &refused));
         let wrong = Error::authentication("a:1", "wrong password");
         assert!(connect_errors.is_new("a:1", &wrong) && !connect_errors.is_new("a:1", &wrong));

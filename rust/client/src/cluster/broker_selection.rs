@@ -164,7 +164,8 @@ impl Cluster {
             Ok::<_, Error>(expanded)
         };
         if let Err(error) = self.inner.bootstrap.get_or_try_init(expand).await {
-            tracing::debug!(%error, "cannot resolve the bootstrap servers: connecting by name");
+            let client_id = self.client_id();
+            tracing::debug!(client_id, "cannot resolve the bootstrap servers, and connects by name: {error}");
         }
     }
 

@@ -81,6 +81,11 @@ impl Coordinator {
         }
     }
 
+    /// Returns option `client.id`, which each log line contains.
+    pub(crate) fn client_id(&self) -> &str {
+        self.cluster.client_id()
+    }
+
     pub fn group(&self) -> &str {
         &self.key
     }
@@ -181,7 +186,14 @@ impl Coordinator {
 
     /// Discards the cached coordinator.
     pub(crate) fn forget(&self) {
-        *lock(&self.node) = None;
+        if let Some(node) = lock(&self.node).take() {
+            tracing::debug!(
+                client_id = self.client_id(),
+                "looking up the coordinator of {} {}, as broker {node} may have lost it",
+                self.coordinator_type.name(),
+                self.key
+            );
+        }
     }
 
     async fn node(&self, limit: Duration) -> Result<i32> {
@@ -194,6 +206,12 @@ impl Coordinator {
             self.cluster.refresh(limit).await?;
         }
         *lock(&self.node) = Some(node);
+        tracing::debug!(
+            client_id = self.client_id(),
+            "the coordinator of {} {} is broker {node}",
+            self.coordinator_type.name(),
+            self.key
+        );
         Ok(node)
     }
 }

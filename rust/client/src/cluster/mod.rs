@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
 use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
-use crate::types::TopicPartition;
+use crate::types::{TopicPartition, join_limited};
 
 /// Kind of connection to a broker. Each kind uses its own connection, so that, for example, a long poll never delays a
 /// commit.
@@ -183,6 +183,11 @@ impl Cluster {
         &self.inner.setup.options
     }
 
+    /// Returns option `client.id`, which each log line contains.
+    pub(crate) fn client_id(&self) -> &str {
+        &self.options().client_id
+    }
+
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
     }
@@ -280,13 +285,22 @@ impl Cluster {
     /// Applies leaders and broker addresses from a Produce or Fetch response, if they are newer than the known leaders
     /// (KIP-951).
     pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
-        self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
-            Some(next) => {
-                *metadata = Arc::new(next);
-                true
-            }
-            None => false,
-        });
+        let changed =
+            self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
+                Some(next) => {
+                    *metadata = Arc::new(next);
+                    true
+                }
+                None => false,
+            });
+        if changed {
+            let leaders = leaders.iter().map(|(tp, leader)| format!("{tp} to broker {}", leader.node));
+            tracing::debug!(
+                client_id = self.client_id(),
+                "leaders have changed, as a response says: {}",
+                join_limited(leaders)
+            );
+        }
     }
 
     /// Pushes the final telemetry, if brokers have requested metrics, and then closes all connections.

@@ -211,7 +211,11 @@ impl Cluster {
         drop(users);
         let (names, forgotten) = self.topic_registry().take_all(&in_use, self.options().metadata_max_idle);
         if !forgotten.is_empty() {
-            tracing::debug!(topics = join_limited(&forgotten), "unused for metadata.max.idle.ms: no longer requested");
+            tracing::debug!(
+                client_id = self.client_id(),
+                "topics are no longer requested, as they were unused for metadata.max.idle.ms: {}",
+                join_limited(&forgotten)
+            );
             self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without(&forgotten)));
         }
         if self.inner.all_topics.load(Ordering::Acquire) {
@@ -275,11 +279,61 @@ impl Cluster {
         *lock(&self.inner.metadata_received_at) = Some(Instant::now());
         let update = convert(response, names).await?;
         let requested = names.map_or(RequestedTopics::All, RequestedTopics::Topics);
+        let before = self.metadata();
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.with(update, requested)));
         let metadata = self.metadata();
+        self.log_changes(&before, &metadata);
         self.topic_registry().mark_reported(&metadata, names);
         self.close_removed_brokers(&metadata);
         Ok(())
+    }
+
+    /// Logs a refresh, and changed topics and leaders.
+    fn log_changes(&self, before: &Metadata, after: &Metadata) {
+        // Comparing the metadata of many topics takes time.
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let client_id = self.client_id();
+        tracing::debug!(
+            client_id,
+            brokers = after.brokers.len(),
+            topics = after.topics().count(),
+            controller = after.controller,
+            "metadata refreshed"
+        );
+        if before.brokers != after.brokers {
+            let brokers = after.brokers.iter().map(|(node, address)| format!("{node} at {address}"));
+            tracing::debug!(client_id, "the brokers are {}", join_limited(brokers));
+        }
+        let (mut new, mut leaders) = (Vec::new(), Vec::new());
+        for topic in after.topics() {
+            match before.topic(&topic.name) {
+                Some(old) if std::ptr::eq(old, topic) => {}
+                Some(old) if old.topic_id == topic.topic_id => {
+                    for now in &topic.partitions {
+                        let was = old.partition(now.partition).map_or(-1, |was| was.leader);
+                        if was != now.leader {
+                            let (name, partition) = (&topic.name, now.partition);
+                            leaders.push(format!("{name}-{partition} from broker {was} to {}", now.leader));
+                        }
+                    }
+                }
+                _ => {
+                    new.push(format!("{} (id {:?}, {} partitions)", topic.name, topic.topic_id, topic.partitions.len()))
+                }
+            }
+        }
+        let gone = before.topics().filter(|topic| after.topic(&topic.name).is_none()).map(|topic| &topic.name);
+        for (what, changes) in [
+            ("new topics", join_limited(new)),
+            ("leaders changed", join_limited(leaders)),
+            ("topics gone", join_limited(gone)),
+        ] {
+            if !changes.is_empty() {
+                tracing::debug!(client_id, "{what}: {changes}");
+            }
+        }
     }
 
     /// Closes connections to brokers that are no longer in the metadata.
@@ -308,7 +362,7 @@ impl Cluster {
         if self.options().metadata_recovery == Recovery::None || self.metadata().brokers.is_empty() {
             return;
         }
-        tracing::warn!(reason, "starting again from the bootstrap servers");
+        tracing::warn!(client_id = self.client_id(), "connecting to the bootstrap servers again: {reason}");
         *lock(&self.inner.unreachable_since) = None;
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without_brokers()));
         let mut handles = lock(&self.inner.handles);
@@ -413,12 +467,15 @@ async fn refresh_periodically(cluster: Weak<Inner>, requested: Arc<Notify>, max_
             // delay. The delay grows as long as responses contain no change.
             let delay = backoff.get_or_insert_with(|| cluster.backoff()).next_delay();
             let max_delay = cluster.options().retry_backoff_max;
+            if let Err(error) = &refreshed {
+                let client_id = cluster.client_id();
+                tracing::debug!(client_id, retry_after = ?delay, "metadata cannot be refreshed: {error}");
+            }
             drop(cluster);
             sleep(delay).await;
             backoff_until = Instant::now() + max_delay;
-            match refreshed {
-                Ok(()) => break,
-                Err(error) => tracing::debug!(%error, "cannot refresh metadata"),
+            if refreshed.is_ok() {
+                break;
             }
         }
     }

@@ -131,7 +131,7 @@ impl Cluster {
             && let Some(node) = self.telemetry_node()
         {
             let pushed = timeout(limit.min(MAX_FINAL_PUSH), self.push(node, &subscription, true)).await;
-            tracing::debug!(?pushed, "final telemetry push");
+            tracing::debug!(client_id = self.client_id(), ?pushed, "pushed the last metrics");
         }
     }
 
@@ -179,7 +179,7 @@ impl Cluster {
             delta: response.delta_temporality,
             requested: response.requested_metrics,
         };
-        tracing::debug!(?subscription, "telemetry subscription");
+        tracing::debug!(client_id = self.client_id(), ?subscription, "the brokers subscribe to metrics of this client");
         let interval = subscription.interval;
         lock(&telemetry.state).subscription = Some(subscription);
         Ok(interval)
@@ -189,7 +189,11 @@ impl Cluster {
         let telemetry = &self.inner.telemetry;
         let _guard = telemetry.push_lock.lock().await;
         let Some((bytes, codec, last, now)) = self.payload(subscription)? else {
-            tracing::debug!(max_bytes = subscription.max_bytes, "telemetry exceeds the broker's limit: not pushed");
+            tracing::debug!(
+                client_id = self.client_id(),
+                "metrics are not pushed, as they exceed the broker's limit of {} bytes",
+                subscription.max_bytes
+            );
             return Ok(());
         };
         let request = PushTelemetryRequest {
@@ -262,7 +266,7 @@ impl Cluster {
             },
         };
         outcome.unwrap_or_else(|error| {
-            tracing::debug!(%error, "cannot push telemetry");
+            tracing::debug!(client_id = self.client_id(), "metrics cannot be pushed: {error}");
             let known = lock(&self.inner.telemetry.state).subscription.take();
             let interval = known.map_or(DEFAULT_INTERVAL, |subscription| subscription.interval);
             let has_code = |expected: ErrorCode| error.code() == Some(expected.code());

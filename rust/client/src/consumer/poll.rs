@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::fetcher::Rows;
 use crate::group::Rebalance;
 use crate::group::consumer_group::ConsumerGroup;
+use crate::log::GROUP;
 use crate::metrics::Event;
+use crate::types::join_limited;
 
 /// Result of [`Consumer::next`].
 #[derive(Debug)]
@@ -99,7 +101,10 @@ impl Consumer {
             Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context, .. })
                 if self.subscription().is_some() =>
             {
-                tracing::debug!(what = context, "waiting for the group to notice what is gone");
+                tracing::debug!(
+                    client_id = self.cluster.client_id(),
+                    "{context} does not exist: waiting until the group revokes it"
+                );
                 // The next attempt follows after `retry.backoff.ms`.
                 *lock(&self.retry_at) = Some(Instant::now() + self.cluster.options().retry_backoff);
                 Ok(None)
@@ -212,6 +217,19 @@ impl Consumer {
     pub fn acknowledge(&self, event: &Rebalance) {
         let Some(group) = &self.group else { return };
         self.cluster.metrics().emit(|| Event::Rebalanced(event.clone()));
+        let (change, partitions) = match event {
+            Rebalance::Assigned(partitions) => ("assigned", partitions),
+            Rebalance::Revoked(partitions) => ("revoked", partitions),
+            Rebalance::Lost(partitions) => ("lost", partitions),
+        };
+        let list = || if partitions.is_empty() { "none".to_owned() } else { join_limited(partitions) };
+        tracing::info!(
+            target: GROUP,
+            client_id = self.cluster.client_id(),
+            group_id = group.coordinator.group(),
+            "partitions {change}: {}",
+            list()
+        );
         group.acknowledge();
         if let Rebalance::Revoked(revoked) | Rebalance::Lost(revoked) = event {
             group.forget(revoked);

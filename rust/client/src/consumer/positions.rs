@@ -10,7 +10,7 @@ use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
 use crate::fetcher::{Bounds, not_in_log};
 use crate::offsets::{self, ListTarget};
-use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
+use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, join_limited};
 
 /// Target of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +132,7 @@ impl Consumer {
         if offset < 0 {
             return Err(Error::configuration(format!("cannot seek {tp} to offset {offset}: offsets start at 0")));
         }
+        tracing::debug!(client_id = self.cluster.client_id(), "partition {tp}: seek to offset {offset}");
         self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
     }
 
@@ -234,6 +235,9 @@ impl Consumer {
                 offsets.into_iter().zip(ends).map(|(found, (_, end))| target(found, end)).collect()
             }
         };
+        let offset = |offset: &Option<i64>| offset.map_or_else(|| "the committed offset".to_owned(), |o| o.to_string());
+        let seeks = to.iter().map(|(tp, to, _)| format!("{tp} to {}", offset(to)));
+        tracing::debug!(client_id = self.cluster.client_id(), "seek: {}", join_limited(seeks));
         self.fetcher.shared.seek(&to)
     }
 }

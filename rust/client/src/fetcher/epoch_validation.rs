@@ -119,8 +119,13 @@ impl Source {
             ));
             return state.raise(&request.tp, request.version, error);
         }
-        tracing::warn!(tp = %request.tp, offset = request.offset, epoch = request.last_epoch,
-            "the log was truncated at an unknown offset: the offset is reset");
+        tracing::warn!(
+            client_id = self.cluster.client_id(),
+            epoch = request.last_epoch,
+            "partition {}: the log was truncated at an unknown offset: the position {} is reset",
+            request.tp,
+            request.offset
+        );
         cursor.record_correction(self.cluster.backoff(), Instant::now());
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;

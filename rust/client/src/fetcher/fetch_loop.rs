@@ -93,16 +93,21 @@ impl Source {
                 }
                 // The broker has evicted the session, so the next request is a full one. It is sent without a delay.
                 Err(error) if session.is_open() && is_session_error(&error) => {
-                    tracing::debug!(%error, node, "the fetch session is created anew");
+                    let client_id = self.cluster.client_id();
+                    tracing::debug!(
+                        client_id,
+                        "the fetch session with broker {node} has ended and is opened again: {error}"
+                    );
                     session.reset();
                 }
                 Err(error) => {
-                    tracing::debug!(%error, node, "fetch failed");
                     session.reset();
                     pending.decode();
                     self.record_request_failure(&round, &error);
                     drop(reserved);
-                    tokio::time::sleep(backoff.next_delay()).await;
+                    let (client_id, delay) = (self.cluster.client_id(), backoff.next_delay());
+                    tracing::debug!(client_id, retry_after = ?delay, "fetching from broker {node} failed: {error}");
+                    tokio::time::sleep(delay).await;
                     continue;
                 }
             }
@@ -188,7 +193,16 @@ impl Source {
         };
         pending.decode();
         let (session_id, empty) = self.read(node, response.await?, version, round, metadata, pending).await?;
+        let was_open = session.is_open();
         session.record_response(version, session_id, &round.partitions);
+        if !was_open && session.is_open() {
+            tracing::debug!(
+                client_id = self.cluster.client_id(),
+                session_id,
+                partitions = round.partitions.len(),
+                "fetch session with broker {node} opened"
+            );
+        }
         if pending.bytes <= INLINE_DECODE_BYTES {
             pending.decode();
         }
@@ -294,7 +308,11 @@ impl Source {
             state.unreachable(&round.partitions, patience)
         };
         if !unreachable.is_empty() {
-            tracing::warn!(%error, partitions = join_limited(&unreachable), "fetching waits for a broker that does not respond");
+            tracing::warn!(
+                client_id = self.cluster.client_id(),
+                "partitions {} are not read until their broker responds: {error}",
+                join_limited(&unreachable)
+            );
         }
         if error.refresh_metadata() {
             self.cluster.request_refresh();

@@ -85,7 +85,8 @@ fn report_failures(
         };
         let missing = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
         if missing && warned.insert(Arc::clone(&tp.topic)) {
-            tracing::warn!(topic = %tp.topic, %error, "fetching waits: the topic or partition does not exist");
+            let client_id = cluster.client_id();
+            tracing::warn!(client_id, "topic {}: partitions are not read, as they do not exist: {error}", tp.topic);
         }
         if error.unanswered() {
             leaderless_since.insert(tp, now);

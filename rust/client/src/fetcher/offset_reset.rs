@@ -105,17 +105,22 @@ impl OffsetResetter {
             let Some((_, failure)) = retriable.first().or(unanswered.first()).cloned() else { return };
             if !retriable.is_empty() && !std::mem::replace(&mut topic_wait_logged, true) {
                 let partitions = join_limited(retriable.iter().map(|((tp, ..), _)| tp));
-                tracing::warn!(error = %failure, partitions, "fetching waits: the topic does not exist");
+                let client_id = self.cluster.client_id();
+                tracing::warn!(
+                    client_id,
+                    "partitions {partitions} are not read, as their topic does not exist: {failure}"
+                );
             }
             let what = || format!("metadata of {}", join_limited(retriable.iter().map(|((tp, ..), _)| tp)));
             if retriable.is_empty() {
                 if !std::mem::replace(&mut broker_wait_logged, true) {
                     let partitions = join_limited(unanswered.iter().map(|((tp, ..), _)| tp));
                     let why = match is_unstable(&failure) {
-                        true => "fetching waits for an open transaction that commits offsets",
-                        false => "fetching waits for a broker that does not respond",
+                        true => "are not read until an open transaction that commits their offsets has ended",
+                        false => "are not read until a broker responds",
                     };
-                    tracing::warn!(error = %failure, partitions, "{why}");
+                    let client_id = self.cluster.client_id();
+                    tracing::warn!(client_id, group_id = self.group_id(), "partitions {partitions} {why}: {failure}");
                 }
                 // The time limit may have been too short for a response, so it is raised.
                 limit = limit.max(options.request_timeout.min(limit * 2));
@@ -142,14 +147,47 @@ impl OffsetResetter {
         }
     }
 
-    /// Records start offsets. Offsets that were out of range are reported together with the new offset.
-    fn record_starts(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
+    fn group_id(&self) -> Option<&str> {
+        self.coordinator.as_ref().map(Coordinator::group)
+    }
+
+    /// Records and logs start offsets: committed offsets, or offsets that `auto.offset.reset` selected.
+    fn record_found(&self, found: Vec<(TopicPartition, u64, Result<Position>)>, committed: bool) {
+        let start =
+            |(tp, _, place): &(TopicPartition, u64, Result<Position>)| Some((tp.clone(), place.as_ref().ok()?.0));
+        let starts: Vec<_> = found.iter().filter_map(start).collect();
+        let moved = self.record_starts(found);
+        let (client_id, group_id) = (self.cluster.client_id(), self.group_id());
+        for (tp, offset) in starts {
+            if committed {
+                tracing::debug!(client_id, group_id, "partition {tp}: position set to {offset} (committed)");
+            } else if !moved.contains(&tp) {
+                tracing::info!(
+                    client_id,
+                    group_id,
+                    "partition {tp}: position reset to {offset} ({})",
+                    self.reset.name()
+                );
+            }
+        }
+    }
+
+    /// Records start offsets. Offsets that were out of range are reported together with the new offset. Returns the
+    /// partitions of these offsets.
+    fn record_starts(
+        &self,
+        found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,
+    ) -> Vec<TopicPartition> {
+        let mut partitions = Vec::new();
         for moved in self.shared.record_starts(found) {
             let reason = moved.reason(self.reset.name());
-            tracing::warn!(tp = %moved.tp, "{reason}");
+            let (client_id, group_id) = (self.cluster.client_id(), self.group_id());
+            tracing::warn!(client_id, group_id, "partition {}: {reason}", moved.tp);
             let MovedPosition { tp: partition, from: offset, .. } = moved;
+            partitions.push(partition.clone());
             self.cluster.metrics().emit(|| Event::OffsetReset { partition, offset, reason });
         }
+        partitions
     }
 
     /// Looks up offsets of partitions of existing topics. Returns the lookups to repeat, with their errors: those
@@ -167,7 +205,7 @@ impl OffsetResetter {
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
             }
         }
-        self.record_starts(found);
+        self.record_found(found, true);
         let target = match self.reset {
             OffsetReset::Earliest => ListTarget::Earliest,
             OffsetReset::Latest => ListTarget::Latest,
@@ -210,7 +248,7 @@ impl OffsetResetter {
                         }
                     }
                 }
-                self.record_starts(found);
+                self.record_found(found, false);
             })
             .await;
         }

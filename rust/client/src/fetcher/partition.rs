@@ -194,7 +194,12 @@ impl<'a> PartitionReader<'a> {
                 cursor.retry_at = Some(Instant::now() + RETRY_DELAY);
                 summary.refresh = true;
             }
-            tracing::debug!(tp = %request.tp, node = data.preferred_read_replica, "reading continues at a closer replica");
+            tracing::debug!(
+                client_id = source.cluster.client_id(),
+                "partition {}: reading continues at broker {}, a closer replica",
+                request.tp,
+                data.preferred_read_replica
+            );
             let until = Instant::now() + source.cluster.options().metadata_max_age;
             cursor.replica = Some((data.preferred_read_replica, until));
         }
@@ -204,6 +209,14 @@ impl<'a> PartitionReader<'a> {
         let request = self.request;
         let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
         cursor.record_correction(source.cluster.backoff(), Instant::now());
+        let client_id = source.cluster.client_id();
+        tracing::debug!(
+            client_id,
+            "partition {}: offset {} is out of range at broker {}",
+            request.tp,
+            request.offset,
+            self.node
+        );
         if request.from_replica {
             // A replica may be behind the leader, or may have deleted more records than the leader, so the fetch is
             // repeated at the leader (KIP-392).
@@ -277,8 +290,13 @@ pub(super) fn truncated(
         ));
         return state.raise(&request.tp, request.version, error);
     }
-    tracing::warn!(tp = %request.tp, offset = request.offset, epoch = request.last_epoch, end,
-        "the log was truncated: reading continues where the logs diverged");
+    tracing::warn!(
+        client_id = source.cluster.client_id(),
+        epoch = request.last_epoch,
+        "partition {}: the log was truncated below the position {}: reading continues at {end}, where the logs diverged",
+        request.tp,
+        request.offset
+    );
     let reason = format!("the log was truncated: it parts at {end}");
     source.cluster.metrics().emit(|| request.reset(reason));
     if let Some(cursor) = state.at_version(&request.tp, request.version) {

@@ -93,8 +93,12 @@ impl Shared {
                 OffsetReset::None => "nowhere: auto.offset.reset is none".to_owned(),
             };
             tracing::warn!(
-                %topic, ?old, ?new, partitions, continues,
-                "the topic was deleted and created again: positions in the old topic are dropped"
+                client_id = cluster.client_id(),
+                ?old,
+                ?new,
+                partitions,
+                continues,
+                "topic {topic}: the topic was deleted and created again: positions in the old topic are dropped"
             );
             for (partition, offset) in positions {
                 let reason = format!("topic {topic} was deleted and created again: its id was {old:?} and is {new:?}");

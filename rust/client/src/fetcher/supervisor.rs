@@ -163,7 +163,7 @@ impl RestartingTask {
             let Some(Err(failed)) = task.join_next().await else { return };
             let Ok(panic) = failed.try_into_panic() else { return };
             let (name, reason) = (&self.name, text(&*panic));
-            tracing::error!(task = name, reason, "a task of the consumer failed: it is started again");
+            tracing::error!("{name} failed and is started again, which is a defect of samsarrow: {reason}");
             recover(&self.shared);
             match before.replace(Instant::now()) {
                 Some(before) if before.elapsed() < RECENT_FAILURE => {

@@ -1,7 +1,7 @@
 //! Queue of one consumer's commits. Only one commit request is in flight at a time, so that an older commit cannot
 //! overwrite a newer one. Commits queued during a request are sent together in the next request.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::cluster::coordinator::Coordinator;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 use crate::offsets::{self, Outcomes, TopicIds};
-use crate::types::{OffsetAndMetadata, TopicPartition};
+use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
 /// Offsets by partition.
 pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
@@ -90,6 +90,13 @@ impl Batch {
 /// Returns the error for a partition that is missing from a response. Its offset may not have been committed.
 fn without_outcome(tp: &TopicPartition) -> Error {
     Error::protocol("the coordinator", format!("OffsetCommit has no outcome for {tp}"))
+}
+
+/// Returns the committed offsets as text for a log line.
+fn committed(offsets: &Offsets, outcomes: &Outcomes) -> String {
+    let done: BTreeSet<&TopicPartition> = outcomes.iter().filter(|(_, o)| o.is_ok()).map(|(tp, _)| tp).collect();
+    let committed = offsets.iter().filter(|(tp, _)| done.contains(tp));
+    join_limited(committed.map(|(tp, at)| format!("{tp} at {}", at.offset)))
 }
 
 /// Completes every commit with the results of its partitions, in the order of the calls.
@@ -279,11 +286,31 @@ impl CommitSender {
             )
             .await;
             let Err(error @ Error::Server { code, .. }) = &outcome else {
+                let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+                match &outcome {
+                    Ok(outcomes) => {
+                        for (tp, outcome) in outcomes {
+                            if let Err(error) = outcome {
+                                tracing::debug!(client_id, group_id, "partition {tp}: a commit failed: {error}");
+                            }
+                        }
+                        if outcomes.iter().any(|(_, outcome)| outcome.is_ok()) {
+                            let list = || committed(&offsets, outcomes);
+                            tracing::debug!(client_id, group_id, "committed {}", list());
+                        }
+                    }
+                    Err(error) => tracing::debug!(client_id, group_id, "a commit failed: {error}"),
+                }
                 let mut done: BTreeMap<_, _> = outcome?.into_iter().collect();
                 done.append(&mut lost);
                 let mut outcome = |tp| done.remove(tp).unwrap_or_else(|| Err(without_outcome(tp)));
                 return Ok(batch.offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect());
             };
+            tracing::debug!(
+                client_id = self.coordinator.client_id(),
+                group_id = self.coordinator.group(),
+                "the coordinator rejected a commit: {error}"
+            );
             match *code {
                 // The member has a newer epoch (KIP-848). Partitions that it still owns are committed again with that
                 // epoch.

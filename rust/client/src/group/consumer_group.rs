@@ -301,9 +301,9 @@ impl ConsumerGroup {
         }
         let limit = interval.max(Duration::from_secs(1));
         let outcome = self.commits.submit(identity, offsets, limit, Duration::ZERO);
-        let group = self.coordinator.group().to_owned();
+        let coordinator = self.coordinator.clone();
         tokio::spawn(async move {
-            report(&group, outcome.await.unwrap_or_else(|_| Err(Error::closed("the consumer"))));
+            report(&coordinator, outcome.await.unwrap_or_else(|_| Err(Error::closed("the consumer"))));
             in_flight.store(false, Ordering::Release);
         });
     }
@@ -325,7 +325,7 @@ impl ConsumerGroup {
             let identity = match self.commit_identity() {
                 Ok(identity) => identity,
                 Err(error) => {
-                    report(self.coordinator.group(), Err(error));
+                    report(&self.coordinator, Err(error));
                     return true;
                 }
             };
@@ -337,14 +337,12 @@ impl ConsumerGroup {
         }
         let Some(commit) = current.as_mut() else { return true };
         match timeout_at(commit.until.min(deadline), &mut commit.outcome).await {
-            Ok(outcome) => {
-                report(self.coordinator.group(), outcome.unwrap_or_else(|_| Err(Error::closed("the consumer"))))
-            }
+            Ok(outcome) => report(&self.coordinator, outcome.unwrap_or_else(|_| Err(Error::closed("the consumer")))),
             Err(_) if Instant::now() < commit.until => return false,
             Err(_) => {
                 let timed_out =
                     Error::timeout("the commit before partitions are revoked", rebalance_limit(&self.options));
-                report(self.coordinator.group(), Err(timed_out));
+                report(&self.coordinator, Err(timed_out));
             }
         }
         *current = None;
@@ -357,14 +355,15 @@ impl ConsumerGroup {
     pub(crate) fn commit_unassigned(&self, finished: Offsets, limit: Duration) {
         let revoked: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
         let offsets = self.commits.to_commit(finished);
-        let group = self.coordinator.group().to_owned();
+        let coordinator = self.coordinator.clone();
         match self.commit_identity() {
             _ if offsets.is_empty() => {}
             Ok(identity) => {
-                self.commits
-                    .submit_then(identity, offsets, limit, Duration::ZERO, move |outcome| report(&group, outcome));
+                self.commits.submit_then(identity, offsets, limit, Duration::ZERO, move |outcome| {
+                    report(&coordinator, outcome)
+                });
             }
-            Err(error) => report(&group, Err(error)),
+            Err(error) => report(&coordinator, Err(error)),
         }
         self.forget(&revoked);
     }
@@ -385,7 +384,7 @@ impl ConsumerGroup {
         if offsets.is_empty() {
             return self.flush(limit).await;
         }
-        report(self.coordinator.group(), self.commit_with_patience(offsets, limit, Duration::ZERO).await);
+        report(&self.coordinator, self.commit_with_patience(offsets, limit, Duration::ZERO).await);
     }
 
     /// Triggers a rebalance at the next poll.
@@ -394,7 +393,8 @@ impl ConsumerGroup {
             GroupProtocol::Classic => self.membership.enforce_rebalance(reason),
             // Only the coordinator triggers rebalances (KIP-848).
             GroupProtocol::Consumer => tracing::warn!(
-                group = self.coordinator.group(),
+                client_id = self.coordinator.client_id(),
+                group_id = self.coordinator.group(),
                 "enforce_rebalance does nothing with group.protocol=consumer: the coordinator decides when to rebalance"
             ),
         }
@@ -417,15 +417,16 @@ fn is_generation_error(code: i16) -> bool {
     [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|error| error.code() == code)
 }
 
-fn report(group: &str, outcome: Result<Outcomes>) {
+fn report(coordinator: &Coordinator, outcome: Result<Outcomes>) {
+    let (client_id, group_id) = (coordinator.client_id(), coordinator.group());
     match outcome {
         Ok(outcomes) => {
             for (tp, outcome) in outcomes {
                 if let Err(error) = outcome {
-                    tracing::warn!(group, partition = %tp, %error, "an automatic commit failed");
+                    tracing::warn!(client_id, group_id, "partition {tp}: an automatic commit failed: {error}");
                 }
             }
         }
-        Err(error) => tracing::warn!(group, %error, "an automatic commit failed"),
+        Err(error) => tracing::warn!(client_id, group_id, "an automatic commit failed: {error}"),
     }
 }

@@ -186,16 +186,14 @@ impl<'a> ConsumerMember<'a> {
         let revoked: Vec<TopicPartition> = owned.difference(&target).cloned().collect();
         let new = target.difference(&owned).count();
         if revoked.len() + new > 0 {
-            let group = self.member.coordinator.group();
-            let why = "the coordinator assigned partitions again";
-            tracing::info!(
-                group,
-                why,
+            tracing::debug!(
+                client_id = self.member.coordinator.client_id(),
+                group_id = self.member.coordinator.group(),
                 epoch = self.epoch,
-                owned = owned.len(),
-                revoked = revoked.len(),
-                new,
-                "rebalance"
+                "the coordinator assigns {} partitions to this member: {} stay, {new} are new, {} are revoked",
+                target.len(),
+                owned.len() - revoked.len(),
+                revoked.len()
             );
         }
         let event = if !revoked.is_empty() {
@@ -267,7 +265,8 @@ impl<'a> ConsumerMember<'a> {
             if self.epoch == JOIN {
                 member.log_join_error("ConsumerGroupHeartbeat", &error);
             } else {
-                tracing::debug!(group, %error, "heartbeat failed");
+                let client_id = member.coordinator.client_id();
+                tracing::debug!(client_id, group_id = group, "a heartbeat failed and is repeated: {error}");
             }
             tokio::time::sleep(backoff.next_delay().min(MAX_RETRY_DELAY)).await;
         }
@@ -330,7 +329,13 @@ impl<'a> ConsumerMember<'a> {
         let member = self.member;
         let id = response.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
         if self.epoch != response.member_epoch {
-            tracing::info!(group = member.coordinator.group(), member_id = id, epoch = response.member_epoch, "epoch");
+            let (client_id, group_id) = (member.coordinator.client_id(), member.coordinator.group());
+            let epoch = response.member_epoch;
+            if self.epoch == JOIN {
+                tracing::info!(client_id, group_id, member_id = id, epoch, "joined the group");
+            } else {
+                tracing::debug!(client_id, group_id, member_id = id, "the member epoch is {epoch}");
+            }
             self.epoch = response.member_epoch;
             member.log_recovered();
             member.membership.joined(&id, response.member_epoch);
@@ -363,7 +368,13 @@ impl<'a> ConsumerMember<'a> {
                 None => {
                     let topic_id = topic.topic_id;
                     if unnamed_topics.insert(topic_id) && !self.unnamed_topics.contains(&topic_id) {
-                        tracing::warn!(?topic_id, "assigned a topic that the metadata does not have");
+                        let (client_id, group_id) =
+                            (self.member.coordinator.client_id(), self.member.coordinator.group());
+                        tracing::warn!(
+                            client_id,
+                            group_id,
+                            "the coordinator assigned a topic that the metadata does not have yet (id {topic_id:?})"
+                        );
                     }
                     // Makes the next heartbeat contain all fields, so that the coordinator sends the assignment again.
                     self.reported = None;
@@ -380,7 +391,8 @@ impl Member {
     fn log_instance_in_use(&self, error: &Error) {
         if !self.join_error_logged.swap(true, Ordering::AcqRel) {
             tracing::warn!(
-                group = self.coordinator.group(),
+                client_id = self.coordinator.client_id(),
+                group_id = self.coordinator.group(),
                 instance_id = self.options.instance_id,
                 %error,
                 "the previous member with this group.instance.id did not leave: this one joins when that session \
@@ -413,7 +425,8 @@ async fn look_up_subscription(
     match looked_up.await {
         Ok(names) => Ok(Some(SubscribedTopics { subscription, version, names })),
         Err(error) if Error::retriable(&error) => {
-            tracing::debug!(%error, "no metadata of subscribed or assigned topics");
+            let (client_id, group_id) = (member.coordinator.client_id(), member.coordinator.group());
+            tracing::debug!(client_id, group_id, "no metadata of subscribed or assigned topics yet: {error}");
             tokio::time::sleep(MAX_RETRY_DELAY).await;
             Ok(None)
         }
@@ -437,7 +450,7 @@ fn topics_by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> 
 }
 
 /// Leaves the group; a static member announces that it will return.
-pub(super) async fn leave(member: &Member) {
+pub(super) async fn leave(member: &Member, reason: &str) {
     let identity = member.membership.identity();
     if identity.generation < 0 && !member.join_sent.load(Ordering::Acquire) {
         return;
@@ -452,10 +465,8 @@ pub(super) async fn leave(member: &Member) {
     };
     let limit = member.cluster.options().request_timeout;
     match timeout(limit, member.coordinator.ask(limit, |_| Ok(request))).await {
-        Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), "left"),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "failed to leave the group: the session will time out")
-        }
+        Ok(Ok(_)) => member.log_left(reason),
+        Ok(Err(error)) => member.log_not_left(&error),
         Err(_) => {}
     }
 }

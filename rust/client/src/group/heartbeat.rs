@@ -62,11 +62,13 @@ impl Heartbeater<'_> {
             let code = match response {
                 Ok(code) => code,
                 Err(error) if error.retriable() => {
+                    let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+                    tracing::debug!(client_id, group_id, "a heartbeat failed and is repeated: {error}");
                     if last_success.elapsed() > self.session_timeout {
                         tracing::warn!(
-                            group = self.coordinator.group(),
-                            %error,
-                            "no heartbeat succeeded within session.timeout.ms: the coordinator may remove this member"
+                            client_id,
+                            group_id,
+                            "no heartbeat succeeded within session.timeout.ms, so the coordinator may remove this member: {error}"
                         );
                         last_success = Instant::now();
                     }
@@ -76,6 +78,10 @@ impl Heartbeater<'_> {
                 Err(error) => return Err(MembershipEnd::Fatal(error)),
             };
             let context = || Error::server(code, format!("Heartbeat in group {}", self.coordinator.group()));
+            if !code.is_none() {
+                let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+                tracing::debug!(client_id, group_id, "the coordinator responded to a heartbeat with {code}");
+            }
             match code {
                 ErrorCode::NONE => last_success = Instant::now(),
                 ErrorCode::REBALANCE_IN_PROGRESS if stop_on_rebalance => return Ok(HeartbeatOutcome::RebalanceStarted),

@@ -91,19 +91,34 @@ impl Member {
     /// Logs a failed attempt to join: the first as a warning, later ones as debug messages. Polls return nothing until
     /// the group is joined.
     pub(super) fn log_join_error(&self, api: &str, error: &Error) {
-        let group = self.coordinator.group();
+        let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
         if self.join_error_logged.swap(true, Ordering::AcqRel) {
-            tracing::debug!(group, %error, what = api, "failed");
+            tracing::debug!(client_id, group_id, "cannot join the group: {api} failed: {error}");
         } else {
-            tracing::warn!(group, %error, what = api, "failed: trying again until the group can be joined");
+            tracing::warn!(
+                client_id,
+                group_id,
+                "cannot join the group: {api} failed: {error}. The consumer keeps retrying and logs when it succeeds"
+            );
         }
     }
 
     /// Logs that joining works again, if a failure was logged before.
     pub(super) fn log_recovered(&self) {
         if self.join_error_logged.swap(false, Ordering::AcqRel) {
-            tracing::info!(group = self.coordinator.group(), "the group can be joined again");
+            let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+            tracing::info!(client_id, group_id, "joined the group after failed attempts");
         }
+    }
+
+    pub(super) fn log_left(&self, reason: &str) {
+        let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+        tracing::info!(client_id, group_id, "left the group: {reason}");
+    }
+
+    pub(super) fn log_not_left(&self, error: &Error) {
+        let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+        tracing::debug!(client_id, group_id, "cannot leave the group, so its session times out: {error}");
     }
 
     /// Retries a metadata request until it succeeds. Errors that are not retriable end the membership.
@@ -158,11 +173,11 @@ impl Member {
         }
         for (code, topics) in by_code {
             if code == unknown {
-                let group = self.coordinator.group();
                 tracing::warn!(
-                    group,
-                    topics = join_limited(&topics),
-                    "subscribed topics do not exist: waiting for them"
+                    client_id = self.coordinator.client_id(),
+                    group_id = self.coordinator.group(),
+                    "subscribed topics do not exist, and are read once they are created: {}",
+                    join_limited(&topics)
                 );
                 continue;
             }

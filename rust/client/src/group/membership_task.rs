@@ -19,7 +19,7 @@ impl Member {
                 () = self.membership.unsubscribed() => None,
                 end = self.live() => Some(end),
             };
-            let group = self.coordinator.group();
+            let (client_id, group) = (self.coordinator.client_id(), self.coordinator.group());
             if let Some(end) = &end {
                 self.membership.rebalance_failed();
                 self.cluster.metrics().emit(|| Event::Fenced { reason: end.to_string() });
@@ -32,9 +32,11 @@ impl Member {
                 }
                 Some(MembershipEnd::PollIntervalExceeded) => {
                     tracing::warn!(
-                        group,
-                        max_poll_interval = ?self.options.max_poll_interval,
-                        "no poll for max.poll.interval.ms: leaving the group. Poll more often, or take fewer records at a time"
+                        client_id,
+                        group_id = group,
+                        "no poll for max.poll.interval.ms ({} ms): leaving the group. Poll more often, or reduce \
+                         max.poll.records",
+                        self.options.max_poll_interval.as_millis()
                     );
                     self.leave("no poll for max.poll.interval.ms").await;
                     self.membership.set_unjoined(false);
@@ -42,7 +44,11 @@ impl Member {
                     self.revoke_lost().await;
                 }
                 Some(MembershipEnd::Fenced { keep_id, error }) => {
-                    tracing::warn!(group, %error, "the membership is lost: joining again");
+                    tracing::warn!(
+                        client_id,
+                        group_id = group,
+                        "the membership is lost, and the group is joined again: {error}"
+                    );
                     self.membership.set_unjoined(keep_id);
                     self.revoke_lost().await;
                     // Rejoins immediately if a generation was entered, and with backoff if the coordinator rejects
@@ -62,7 +68,7 @@ impl Member {
                 Some(MembershipEnd::Fatal(error)) => {
                     // While the interpreter exits, custom assignors cannot be called. This is not logged as an error.
                     if !matches!(error, Error::Closed(_)) {
-                        tracing::error!(group, %error, "failed to join the group");
+                        tracing::error!(client_id, group_id = group, "cannot join the group: {error}");
                     }
                     self.leave("an error that rejoining does not fix").await;
                     self.membership.set_unjoined(false);
@@ -91,7 +97,7 @@ impl Member {
     async fn leave(&self, reason: &str) {
         match self.options.protocol {
             GroupProtocol::Classic => classic::leave(self, reason).await,
-            GroupProtocol::Consumer => consumer_protocol::leave(self).await,
+            GroupProtocol::Consumer => consumer_protocol::leave(self, reason).await,
         }
     }
 

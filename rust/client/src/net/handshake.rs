@@ -18,6 +18,7 @@ use super::shared_config::Setup;
 use crate::api_versions::ApiVersions;
 use crate::config::{CommonOptions, Protocol};
 use crate::error::{Error, Result};
+use crate::log::SECURITY;
 use crate::security::redact::Redactor;
 use crate::security::sasl::Login;
 
@@ -102,10 +103,9 @@ impl Connection {
                     connection = Self::connect(target).await?;
                     setup.old_brokers.remember(address, release);
                     tracing::info!(
-                        address,
-                        kafka = %release,
-                        "the broker does not answer ApiVersions: assuming this version of Kafka; to change it, set option \
-                         broker.version.fallback"
+                        client_id = options.client_id,
+                        "the broker at {address} does not support ApiVersions: assuming Kafka {release}; to change \
+                         this, set option broker.version.fallback"
                     );
                 }
                 ApiVersions::of_release(address, release)
@@ -172,6 +172,15 @@ impl Connection {
             other => other,
         });
         attempt.finish(&outcome);
+        if let Ok(session) = &outcome {
+            tracing::debug!(
+                target: SECURITY,
+                client_id = self.client_id(),
+                session = ?session.lifetime,
+                "logged in to {address} with {}",
+                login.mechanism_name()
+            );
+        }
         self.shared.logging_in.store(false, Ordering::Release);
         self.shared.in_flight().reauth.session_started(outcome?);
         Ok(())

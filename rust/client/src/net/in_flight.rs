@@ -38,6 +38,13 @@ pub(super) enum Reply {
     Raw(oneshot::Sender<Result<Bytes>>),
 }
 
+impl Pending {
+    /// Returns the time since the request was queued.
+    pub(super) fn latency(&self) -> Duration {
+        self.limit.0.saturating_sub(self.expires.saturating_duration_since(Instant::now()))
+    }
+}
+
 impl Reply {
     /// Returns true if the caller no longer waits for the response.
     pub(super) fn is_abandoned(&self) -> bool {
@@ -89,9 +96,8 @@ impl InFlight {
     /// Removes and returns the oldest request. Called when its response has arrived.
     pub(super) fn take_oldest(&mut self) -> Option<Pending> {
         let oldest = self.pending.pop_front()?;
-        let remaining = oldest.expires.saturating_duration_since(Instant::now());
         self.used = true;
-        self.reauth.record_latency(oldest.limit.0.saturating_sub(remaining));
+        self.reauth.record_latency(oldest.latency());
         Some(oldest)
     }
 }
@@ -99,6 +105,7 @@ impl InFlight {
 /// State shared by the reading task, the writing task and all callers.
 pub(super) struct Shared {
     pub(super) address: String,
+    pub(super) client_id: String,
     pub(super) in_flight: Mutex<InFlight>,
     /// Notified when a request is queued while no other is in flight, so that the reading task watches its deadline.
     pub(super) request_queued: Notify,
@@ -107,6 +114,8 @@ pub(super) struct Shared {
     /// Notified when the response to the last request in flight has arrived.
     pub(super) drained: Notify,
     pub(super) broken: Mutex<Option<Error>>,
+    /// True once the end of the connection was logged.
+    pub(super) end_logged: AtomicBool,
     /// Metrics of the connection; unset until the connection is handed out.
     pub(super) meter: OnceLock<ConnectionMeter>,
 }
@@ -127,6 +136,10 @@ impl Shared {
             pending.reply.fail(first.clone());
         }
         self.drained.notify_one();
+        if !self.end_logged.swap(true, Ordering::Relaxed) {
+            let reason = || first.text_without(&self.address);
+            tracing::debug!(client_id = self.client_id, "the connection to {} was closed: {}", self.address, reason());
+        }
         if let Some(meter) = self.meter.get() {
             meter.ended(&self.address, &first);
         }
@@ -169,6 +182,14 @@ impl Shared {
         let in_flight = self.in_flight();
         let error = match in_flight.pending.front() {
             Some(oldest) if oldest.expires <= Instant::now() => {
+                tracing::info!(
+                    client_id = self.client_id,
+                    correlation_id = oldest.correlation_id,
+                    timeout = ?oldest.limit.0,
+                    "{} did not respond to {} in time: the connection is closed",
+                    self.address,
+                    oldest.api
+                );
                 Error::timeout(format!("{} to {}", oldest.api, self.address), oldest.limit.0)
             }
             None if idle.is_some_and(|idle| in_flight.last_used.elapsed() >= idle) => {

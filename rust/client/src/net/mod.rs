@@ -56,7 +56,6 @@ pub struct Connection {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     next_id: AtomicI32,
-    client_id: String,
     request_timeout: RequestTimeout,
     versions: ApiVersions,
     setup: Arc<Setup>,
@@ -95,11 +94,13 @@ impl Connection {
         };
         let shared = Arc::new(Shared {
             address: address.to_owned(),
+            client_id: options.client_id.clone(),
             in_flight: Mutex::new(in_flight),
             request_queued: Notify::new(),
             logging_in: AtomicBool::new(setup.security.login.is_some()),
             drained: Notify::new(),
             broken: Mutex::default(),
+            end_logged: AtomicBool::new(false),
             meter: OnceLock::new(),
         });
         let (outgoing, queue) = mpsc::unbounded_channel();
@@ -112,7 +113,6 @@ impl Connection {
             shared,
             outgoing,
             next_id: AtomicI32::new(0),
-            client_id: options.client_id.clone(),
             request_timeout: RequestTimeout(options.request_timeout),
             versions: ApiVersions::default(),
             setup: Arc::clone(setup),
@@ -124,6 +124,10 @@ impl Connection {
     /// Returns the broker's address as `host:port`.
     pub fn address(&self) -> &str {
         &self.shared.address
+    }
+
+    pub(super) fn client_id(&self) -> &str {
+        &self.shared.client_id
     }
 
     fn host(&self) -> &str {
@@ -176,7 +180,12 @@ impl Connection {
         }
         let Some(pause) = u64::try_from(throttle_time_ms).ok().filter(|ms| *ms > 0) else { return };
         let until = Instant::now() + Duration::from_millis(pause).min(MAX_PAUSE);
-        tracing::debug!(address = self.address(), throttle_time_ms, "the broker throttles this client");
+        tracing::debug!(
+            client_id = self.client_id(),
+            api,
+            "{} throttles this client for {throttle_time_ms} ms",
+            self.address()
+        );
         let mut in_flight = self.shared.in_flight();
         in_flight.paused_until = in_flight.paused_until.max(Some(until));
     }

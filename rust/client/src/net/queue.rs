@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{Frame, Request};
 use tokio::sync::oneshot;
@@ -65,6 +65,16 @@ impl Connection {
     }
 
     pub(super) fn push(&self, in_flight: &mut InFlight, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+        if let Some(pending) = &pending {
+            tracing::trace!(
+                client_id = self.client_id(),
+                correlation_id = pending.correlation_id,
+                bytes = outgoing.frame.remaining(),
+                "sending {} to {}",
+                pending.api,
+                self.address()
+            );
+        }
         self.outgoing.send(outgoing).map_err(|_| self.closed_error())?;
         if in_flight.pending.is_empty() && pending.is_some() {
             self.shared.request_queued.notify_one();
@@ -75,7 +85,7 @@ impl Connection {
     }
 
     pub(super) fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Frame> {
-        frame::request_in_pieces(request, version, correlation_id, Some(&self.client_id))
+        frame::request_in_pieces(request, version, correlation_id, Some(self.client_id()))
             .map_err(|e| cannot_be_sent(request, version, self.address(), &e))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use super::in_flight::{FrameBody, Reply, Shared};
 use super::raw_sasl::{LOGIN_LIMIT, login_response_too_large, read_raw};
@@ -91,9 +91,16 @@ async fn read_response(
         return Err(error);
     }
     if let Some(meter) = shared.meter.get() {
-        let remaining = pending.expires.saturating_duration_since(Instant::now());
-        meter.answered(pending.api, size + 4, pending.limit.0.saturating_sub(remaining));
+        meter.answered(pending.api, size + 4, pending.latency());
     }
+    tracing::trace!(
+        client_id = shared.client_id,
+        correlation_id,
+        bytes = size + 4,
+        latency = ?pending.latency(),
+        "received the response to {} from {address}",
+        pending.api
+    );
     let abandoned = pending.reply.is_abandoned();
     match pending.reply {
         Reply::Whole(reply) if !abandoned => {
@@ -112,7 +119,11 @@ async fn read_response(
                 Reply::Whole(_) | Reply::Raw(_) => Some(body),
             };
             if let Some(body) = undelivered {
-                tracing::debug!(address, api = pending.api, "a response arrived after its caller had stopped waiting");
+                tracing::debug!(
+                    client_id = shared.client_id,
+                    "the response to {} from {address} arrived after its caller had stopped waiting",
+                    pending.api
+                );
                 body.discard().await?;
             }
             // If the caller drops the body early, it has already poisoned the connection with its error.

@@ -76,7 +76,12 @@ impl Connection {
             match decoded {
                 Ok((response, spare)) => {
                     if spare > 0 {
-                        tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after a response");
+                        tracing::debug!(
+                            client_id = connection.client_id(),
+                            "ignored {spare} bytes after the response to {} v{version} from {}",
+                            R::KEY.name(),
+                            connection.address()
+                        );
                     }
                     connection.throttled(R::KEY.name(), response.throttle_time_ms());
                     Ok(response)

@@ -21,7 +21,12 @@ impl Connection {
     /// Renews the session, or closes the connection if the renewal fails.
     pub(super) async fn renew(self: Arc<Self>) {
         if let Err(error) = self.try_renew().await {
-            tracing::warn!(address = self.address(), %error, "the login could not be renewed: the connection is closed");
+            tracing::warn!(
+                client_id = self.client_id(),
+                "cannot log in again to {}, so the connection is closed, and a new one is opened: {}",
+                self.address(),
+                error.text_without(self.address())
+            );
             self.poison(error);
         }
     }
@@ -49,7 +54,12 @@ impl Connection {
                 if !in_flight.reauth.postpone(Instant::now()) {
                     return Err(error);
                 }
-                tracing::warn!(address = self.address(), %error, "the login cannot be renewed yet");
+                tracing::warn!(
+                    client_id = self.client_id(),
+                    "cannot log in again to {} yet, and retries before the session ends: {}",
+                    self.address(),
+                    error.text_without(self.address())
+                );
                 return self.flush(&mut in_flight);
             }
         };
@@ -65,7 +75,12 @@ impl Connection {
         attempt.finish(&outcome);
         let session = outcome?;
         self.shared.logging_in.store(false, Ordering::Release);
-        tracing::debug!(address = self.address(), lifetime = ?session.lifetime, "logged in again");
+        tracing::debug!(
+            client_id = self.client_id(),
+            session = ?session.lifetime,
+            "logged in again to {} on the same connection",
+            self.address()
+        );
         // The lock is held until the held requests are queued, so that no new request is sent before them.
         let mut in_flight = self.shared.in_flight();
         in_flight.reauth.session_started(session);

@@ -364,6 +364,14 @@ impl Accumulator {
         if invalid_identity.is_some() && invalid_identity == self.identity {
             let next = self.identity.and_then(ProducerIdAndEpoch::next_epoch);
             self.identity = next.filter(|_| !Defect::NewProducerId.is_on());
+            if let Some(identity) = self.identity {
+                tracing::debug!(
+                    client_id = &*self.rules.client_id,
+                    producer_id = identity.producer_id,
+                    "records are sent in producer epoch {}",
+                    identity.epoch
+                );
+            }
         }
     }
 

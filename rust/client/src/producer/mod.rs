@@ -96,6 +96,7 @@ impl Producer {
             backoff: options.common.retry_backoff,
             backoff_max: options.common.retry_backoff_max,
             delivery_timeout: producer.delivery_timeout,
+            client_id: options.common.client_id.as_str().into(),
         };
         let partitioning = Partitioning {
             by: producer.partitioner,

@@ -23,31 +23,37 @@ pub(crate) async fn acquire(shared: Arc<Shared>) {
 }
 
 async fn request_until_done(shared: &Shared) {
+    let client_id = shared.cluster.client_id();
     let mut pause = Duration::from_millis(20);
     loop {
         match request_producer_id(shared).await {
             Ok(identity) => {
-                tracing::debug!(producer_id = identity.producer_id, epoch = identity.epoch, "producer ID assigned");
+                tracing::debug!(
+                    client_id,
+                    producer_id = identity.producer_id,
+                    epoch = identity.epoch,
+                    "producer ID assigned"
+                );
                 shared.lock().identity = Some(identity);
                 return;
             }
             // Records wait for a producer ID until `delivery.timeout.ms`, like for an unreachable broker.
             Err(error) if error.retriable() || error.of_handshake() => {
-                tracing::debug!(%error, "no producer ID yet");
+                tracing::debug!(client_id, retry_after = ?pause, "no producer ID yet: {error}");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
             Err(error @ Error::UnsupportedVersion(_)) if !shared.settings.require_idempotence => {
                 tracing::warn!(
-                    %error,
-                    "records are sent without idempotence, which these brokers do not have: a retry may duplicate or reorder \
-                     them (set enable.idempotence=false to say that this is known, or true for an error)"
+                    client_id,
+                    "records are sent without idempotence, which these brokers do not support, so retries may duplicate \
+                     or reorder them. Set enable.idempotence=false to hide this warning, or true to get an error: {error}"
                 );
                 shared.lock().disable_idempotence();
                 return;
             }
             Err(error) => {
-                tracing::error!(%error, "no producer ID: idempotent records cannot be sent");
+                tracing::error!(client_id, "records cannot be sent, as the producer gets no producer ID: {error}");
                 let results = shared.lock().abort_batches(&error);
                 shared.complete(results);
                 return;

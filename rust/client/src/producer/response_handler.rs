@@ -126,6 +126,13 @@ pub(super) fn handle_response(
 fn split_batch(shared: &Shared, outgoing: Outgoing, index: &ResponseIndex<'_>) {
     let Outgoing { slot, batch, .. } = outgoing;
     let order = batch.order;
+    tracing::debug!(
+        client_id = shared.cluster.client_id(),
+        "partition {}-{}: a batch of {} records is split, as it is too large for the broker",
+        batch.state.topic,
+        batch.state.partition,
+        batch.count
+    );
     let halves = split_oversized::halve(batch);
     let results = {
         let mut accumulator = shared.lock();

@@ -25,13 +25,15 @@ pub(crate) struct Retry {
     deadline: Instant,
     backoff: Backoff,
     failure: Option<Error>,
+    client_id: String,
 }
 
 impl Retry {
     /// Starts an operation with a deadline `timeout` from now.
     pub(crate) fn new(options: &CommonOptions, timeout: Duration) -> Self {
         let backoff = Backoff::new(options.retry_backoff, options.retry_backoff_max);
-        Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None }
+        let client_id = options.client_id.clone();
+        Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None, client_id }
     }
 
     /// Starts an operation without a deadline.
@@ -92,6 +94,7 @@ impl Retry {
         if Instant::now() + delay >= self.deadline {
             return Err(Error::timeout_because(context(), self.timeout, Some(error)));
         }
+        tracing::debug!(client_id = self.client_id, retry_after = ?delay, "{} is repeated: {error}", context());
         self.failure = Some(error);
         sleep(delay).await;
         Ok(())

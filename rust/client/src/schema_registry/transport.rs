@@ -202,7 +202,7 @@ impl Transport {
                 // The other URLs are not tried, because they would receive the same credentials.
                 Err(error @ Error::Registry { status: Some(401 | 403), .. }) => return Err(error),
                 Err(error) => {
-                    tracing::debug!(%error, "a schema registry's url failed");
+                    tracing::debug!("a request to a schema registry failed, and the next URL is tried: {error}");
                     // A retriable error replaces other errors, so that the request is retried.
                     failure = failure.filter(Error::retriable).or(Some(error));
                 }

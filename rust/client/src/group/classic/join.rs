@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::group::assignor::{self, Assignor, Members, Subscription, Topics};
 use crate::group::member::{MembershipEnd, millis};
 use crate::retry::Retry;
-use crate::types::TopicPartition;
+use crate::types::{TopicPartition, join_limited};
 
 const PROTOCOL_TYPE: &str = "consumer";
 
@@ -62,7 +62,8 @@ impl ClassicMember<'_> {
                         self.membership.set_member_id(&response.member_id);
                     }
                     let error = self.check_error(code, "JoinGroup")?;
-                    tracing::debug!(group = self.coordinator.group(), %error, "trying again");
+                    let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+                    tracing::debug!(client_id, group_id, "the group cannot be joined yet: {error}");
                     retry.wait(error, || "JoinGroup".into()).await.map_err(MembershipEnd::Fatal)?;
                 }
             }
@@ -70,12 +71,12 @@ impl ClassicMember<'_> {
         let (generation, is_leader) = (response.generation_id, response.leader == response.member_id);
         self.membership.set_member_id(&response.member_id);
         tracing::info!(
-            group = self.coordinator.group(),
+            client_id = self.coordinator.client_id(),
+            group_id = self.coordinator.group(),
             member_id = response.member_id,
-            generation,
-            leads = is_leader,
-            protocol = response.protocol_name.as_deref().unwrap_or_default(),
-            "joined"
+            assignor = response.protocol_name.as_deref().unwrap_or_default(),
+            "joined generation {generation} of the group{}",
+            if is_leader { " as its leader" } else { "" }
         );
         let leader = if is_leader { Some(self.assign_as_leader(&response).await?) } else { None };
         let (leader, assignments) = leader.unzip();
@@ -124,6 +125,12 @@ impl ClassicMember<'_> {
 
     async fn send_join_group(&self, protocols: Vec<JoinGroupRequestProtocol>) -> Result<(i16, JoinGroupResponse)> {
         let identity = self.membership.identity();
+        tracing::debug!(
+            client_id = self.coordinator.client_id(),
+            group_id = self.coordinator.group(),
+            member_id = identity.member_id,
+            "joining the group"
+        );
         let request = JoinGroupRequest {
             group_id: self.coordinator.group().to_owned(),
             session_timeout_ms: millis(self.options.session_timeout),
@@ -203,6 +210,14 @@ impl ClassicMember<'_> {
         let assign = blocking(move || assignor.assign(&topics, &members));
         let assigned = self.with_heartbeats(Some(response.generation_id), assign).await?;
         let assigned = assigned.and_then(|assigned| assigned).map_err(MembershipEnd::Fatal)?;
+        tracing::debug!(
+            client_id = self.coordinator.client_id(),
+            group_id = self.coordinator.group(),
+            assignor = protocol,
+            "assigned {} partitions to {} members",
+            assigned.values().map(Vec::len).sum::<usize>(),
+            assigned.len()
+        );
         let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
             member_id,
             assignment: assignor::encode_assignment(&partitions, None),
@@ -245,6 +260,13 @@ impl ClassicMember<'_> {
         }
         let (partitions, _) = assignor::decode_assignment(response.assignment).map_err(MembershipEnd::Fatal)?;
         self.membership.joined(&joined.member_id, generation);
+        tracing::debug!(
+            client_id = self.coordinator.client_id(),
+            group_id = self.coordinator.group(),
+            "generation {generation} assigns {} partitions to this member: {}",
+            partitions.len(),
+            join_limited(&partitions)
+        );
         Ok(Ok(partitions))
     }
 }

@@ -112,15 +112,15 @@ impl ClassicMember<'_> {
         let (joined, assigned) = match self.join(names, version).await? {
             Ok(joined) => joined,
             Err(error) => {
-                tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
+                self.log_rejoin(&error);
                 return Ok(GenerationOutcome::Missed(error));
             }
         };
         self.log_recovered();
         let rejoin = self.apply(assigned).await?;
         if rejoin {
-            let reason = "revoked partitions are reassigned";
-            tracing::info!(group = self.coordinator.group(), why = reason, "joining again");
+            let reason = "revoked partitions are assigned to other members";
+            self.log_rejoin(&reason);
             return Ok(GenerationOutcome::Entered);
         }
         let wait = async {
@@ -128,7 +128,7 @@ impl ClassicMember<'_> {
                 () = self.membership.subscription_changed(joined.version) => Ok("the subscription changed"),
                 () = self.topics_changed(&subscription, &joined) => Ok("topics or partitions changed"),
                 reason = self.membership.rejoin_reason() => match reason {
-                    RejoinReason::RebalanceInProgress => Ok("the response to a commit"),
+                    RejoinReason::RebalanceInProgress => Ok("a commit was rejected because the group rebalances"),
                     RejoinReason::IllegalGeneration => Err(fenced_by_commit(true, ErrorCode::ILLEGAL_GENERATION)),
                     RejoinReason::UnknownMember => Err(fenced_by_commit(false, ErrorCode::UNKNOWN_MEMBER_ID)),
                 },
@@ -137,10 +137,15 @@ impl ClassicMember<'_> {
         };
         let reason = match self.heartbeater(None).run_until(true, wait).await? {
             HeartbeatOutcome::Completed(reason) => reason?,
-            HeartbeatOutcome::RebalanceStarted => "the response to a heartbeat",
+            HeartbeatOutcome::RebalanceStarted => "the coordinator started a rebalance",
         };
-        tracing::info!(group = self.coordinator.group(), why = reason, "joining again");
+        self.log_rejoin(&reason);
         Ok(GenerationOutcome::Entered)
+    }
+
+    fn log_rejoin(&self, reason: &dyn std::fmt::Display) {
+        let (client_id, group_id) = (self.coordinator.client_id(), self.coordinator.group());
+        tracing::info!(client_id, group_id, "joining the group again: {reason}");
     }
 
     async fn topics_changed(&self, subscription: &Subscription, joined: &JoinedGeneration) {
@@ -220,8 +225,6 @@ impl ClassicMember<'_> {
     async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, MembershipEnd> {
         let assigned: BTreeSet<TopicPartition> = assigned.into_iter().collect();
         let revoked: Vec<_> = self.membership.owned().into_iter().filter(|tp| !assigned.contains(tp)).collect();
-        let group = self.coordinator.group();
-        tracing::info!(group, assigned = assigned.len(), revoked = revoked.len(), "assigned");
         let rejoin = !revoked.is_empty();
         if rejoin {
             self.dispatch(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
@@ -259,8 +262,8 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     };
     let limit = member.cluster.options().request_timeout;
     match timeout(limit, member.coordinator.ask::<LeaveGroupRequest>(limit, build)).await {
-        Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), reason, "left"),
-        Ok(Err(error)) => tracing::debug!(%error, "failed to leave the group: the session will time out"),
+        Ok(Ok(_)) => member.log_left(reason),
+        Ok(Err(error)) => member.log_not_left(&error),
         Err(_) => {}
     }
 }

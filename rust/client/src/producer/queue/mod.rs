@@ -44,6 +44,8 @@ pub(crate) struct Rules {
     pub(crate) backoff: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) delivery_timeout: Duration,
+    /// Option `client.id`, for log lines.
+    pub(crate) client_id: Arc<str>,
 }
 
 /// Readiness of a queue to send a batch.
@@ -266,9 +268,11 @@ impl PartitionQueue {
                 if !replaced && !self.gaps.iter().any(|gap| *gap < batch.order) {
                     // The preceding records are missing from the log, though they were acknowledged (KIP-360).
                     tracing::warn!(
-                        topic = &*batch.state.topic,
-                        partition = batch.state.partition,
-                        "the leader has lost records that were delivered: the next ones are sent in a new producer epoch"
+                        client_id = &*rules.client_id,
+                        "partition {}-{}: the leader has lost delivered records. Further records are sent in a new \
+                         producer epoch",
+                        batch.state.topic,
+                        batch.state.partition
                     );
                 }
                 self.invalidate_identity(batch.numbered);
@@ -288,15 +292,18 @@ impl PartitionQueue {
             let error = timed_out(&batch, Some(&failure.error), rules);
             return Some(self.fail(batch, error));
         }
+        let delay = backoff(rules, batch.attempts);
         tracing::debug!(
-            topic = &*batch.state.topic,
-            partition = batch.state.partition,
-            records = batch.count,
-            attempts = batch.attempts,
-            error = %failure.error,
-            "a batch is sent again"
+            client_id = &*rules.client_id,
+            attempt = batch.attempts,
+            retry_after = ?delay,
+            "partition {}-{}: a batch of {} records is sent again: {}",
+            batch.state.topic,
+            batch.state.partition,
+            batch.count,
+            failure.error
         );
-        self.retry_at = Some(now + backoff(rules, batch.attempts));
+        self.retry_at = Some(now + delay);
         self.requeue(batch, failure.error);
         None
     }

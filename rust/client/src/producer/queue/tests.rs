@@ -26,6 +26,7 @@ fn rules() -> Rules {
         backoff: Duration::ZERO,
         backoff_max: Duration::ZERO,
         delivery_timeout: Duration::from_secs(100),
+        client_id: "".into(),
     }
 }
 

@@ -45,6 +45,11 @@ pub(super) fn fail_fatal(shared: &Shared, mut error: Error) -> Error {
         accumulator.abort_batches(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })
     };
     shared.complete(dropped);
+    tracing::info!(
+        client_id = shared.cluster.client_id(),
+        transactional_id = shared.settings.transactional_id.as_deref(),
+        "the transactional producer failed and must be closed: {error}"
+    );
     Error::Transaction { fatal: true, cause: Box::new(error) }
 }
 
@@ -61,6 +66,11 @@ impl Shared {
             return fail_fatal(self, error);
         }
         let dropped = self.lock().transaction_failed(&mut error);
+        tracing::debug!(
+            client_id = self.cluster.client_id(),
+            transactional_id = self.settings.transactional_id.as_deref(),
+            "the transaction must be aborted: {error}"
+        );
         self.complete(dropped);
         error
     }

@@ -68,6 +68,12 @@ async fn run_or_join(
 }
 
 async fn run_operation(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<Outcome>) {
+    tracing::debug!(
+        client_id = shared.cluster.client_id(),
+        transactional_id = shared.settings.transactional_id.as_deref(),
+        "{} started",
+        operation.name()
+    );
     let mut stop = shared.stop.subscribe();
     let done = tokio::select! {
         done = async {
@@ -79,7 +85,11 @@ async fn run_operation(shared: Arc<Shared>, operation: Operation, sender: watch:
         } => done,
         _ = stop.wait_for(|stop| *stop) => Err(Error::closed("the producer")),
     };
-    tracing::debug!(operation = operation.name(), outcome = ?done, "transaction");
+    let (client_id, transactional_id) = (shared.cluster.client_id(), shared.settings.transactional_id.as_deref());
+    match &done {
+        Ok(()) => tracing::debug!(client_id, transactional_id, "{} succeeded", operation.name()),
+        Err(error) => tracing::debug!(client_id, transactional_id, "{} failed: {error}", operation.name()),
+    }
     sender.send_replace(Some(done));
 }
 
@@ -109,6 +119,12 @@ pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: 
         return Err(Error::State("begin_transaction was cancelled".into()));
     }
     transaction.begin(protocol)?;
+    tracing::debug!(
+        client_id = shared.cluster.client_id(),
+        transactional_id = shared.settings.transactional_id.as_deref(),
+        "transaction {} of this producer begins ({protocol:?})",
+        transaction.number()
+    );
     call.opened.store(true, Ordering::Relaxed);
     Ok(())
 }
@@ -145,7 +161,11 @@ pub(crate) async fn abort_on_close(shared: &Arc<Shared>, limit: Duration) {
         let remaining = deadline.saturating_duration_since(Instant::now());
         match perform(shared, operation, remaining).await {
             Err(error) if operation == Operation::Abort || remaining.is_zero() => {
-                tracing::warn!(%error, "a transaction is left open until transaction.timeout.ms");
+                tracing::warn!(
+                    client_id = shared.cluster.client_id(),
+                    transactional_id = shared.settings.transactional_id.as_deref(),
+                    "a transaction stays open until transaction.timeout.ms, as it could not be aborted: {error}"
+                );
                 return;
             }
             // After a failed commit the transaction can be aborted.
@@ -159,7 +179,16 @@ async fn init(shared: &Shared) -> Result<()> {
     let current = shared.lock().identity;
     let response = transactions.identity(current).await;
     let mut accumulator = shared.lock();
-    let done = response.map(|identity| accumulator.set_producer_id(identity));
+    let done = response.map(|identity| {
+        tracing::debug!(
+            client_id = shared.cluster.client_id(),
+            transactional_id = shared.settings.transactional_id.as_deref(),
+            producer_id = identity.producer_id,
+            epoch = identity.epoch,
+            "producer ID assigned"
+        );
+        accumulator.set_producer_id(identity);
+    });
     match done {
         Ok(()) => {
             transaction_of(&mut accumulator, "init_transactions")?.set_ready();
@@ -238,6 +267,13 @@ async fn abort(shared: &Shared) -> Result<()> {
 fn finish(shared: &Shared, renewed: Option<ProducerIdAndEpoch>) -> Result<()> {
     let mut accumulator = shared.lock();
     if let Some(identity) = renewed {
+        tracing::debug!(
+            client_id = shared.cluster.client_id(),
+            transactional_id = shared.settings.transactional_id.as_deref(),
+            producer_id = identity.producer_id,
+            "the next transaction uses producer epoch {}",
+            identity.epoch
+        );
         accumulator.set_producer_id(identity);
     }
     transaction_of(&mut accumulator, "the end of a transaction")?.set_ready();

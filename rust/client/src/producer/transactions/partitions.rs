@@ -15,6 +15,7 @@ use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Transaction;
 use crate::producer::transactions::{NO_TIMEOUT, Transactions, fenced_or};
+use crate::types::join_limited;
 
 /// Newest version of AddPartitionsToTxn for clients. Later versions are used between brokers.
 const MAX_CLIENT_VERSION: i16 = 3;
@@ -58,6 +59,13 @@ async fn register_once(shared: &Shared) -> Result<()> {
         (slots, names, identity)
     };
     let taken = transactions.add_partitions(shared, identity, &names).await?;
+    let list = || names.iter().flat_map(|(name, list)| list.iter().map(move |partition| format!("{name}-{partition}")));
+    tracing::debug!(
+        client_id = shared.cluster.client_id(),
+        transactional_id = shared.settings.transactional_id.as_deref(),
+        "added to the transaction: {}",
+        join_limited(list())
+    );
     if let Some(transaction) = &mut shared.lock().transaction {
         if taken {
             transaction.registered(&slots);

@@ -83,6 +83,11 @@ impl Login {
         Ok(Self { mechanism, protocol: security.protocol, user, redactor: Redactor::new(sasl) })
     }
 
+    /// Returns the name of the SASL mechanism.
+    pub(crate) fn mechanism_name(&self) -> &'static str {
+        self.mechanism.name()
+    }
+
     /// Obtains the first token of an exchange with the broker at `host`.
     ///
     /// # Errors

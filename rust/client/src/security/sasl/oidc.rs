@@ -264,7 +264,7 @@ impl TokenSource for Oidc {
                 if Instant::now() + delay >= end {
                     return Err(error);
                 }
-                tracing::debug!(%error, "the token request failed and is repeated");
+                tracing::debug!(retry_after = ?delay, "the token request failed and is repeated: {error}");
                 sleep(delay).await;
             }
         })

@@ -150,6 +150,7 @@ impl Shared {
         state.fetch = None;
         match result {
             Ok(token) => {
+                tracing::debug!("a token was obtained from {}", self.source.name());
                 state.failed = None;
                 if token.expires.is_some() {
                     state.token = Some(Arc::clone(token));
@@ -194,7 +195,7 @@ impl Shared {
                     backoff.reset();
                     break;
                 };
-                tracing::warn!(%error, "the token cannot be refreshed, and is used until it expires");
+                tracing::warn!("the token cannot be refreshed, and is used until it expires: {error}");
                 if !self.sleep_while_current(&token, backoff.next_delay()).await {
                     break;
                 }

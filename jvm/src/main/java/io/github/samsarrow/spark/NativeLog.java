@@ -23,8 +23,7 @@ final class NativeLog {
   }
 
   private static void write(Map<?, ?> line) {
-    String name = ((String) line.get("target")).replaceFirst("^samsarrow_", "samsarrow.").replace("::", ".");
-    Logger logger = LoggerFactory.getLogger("io.github." + name);
+    Logger logger = LoggerFactory.getLogger("io.github." + line.get("logger"));
     String text = (String) line.get("text");
     switch ((String) line.get("level")) {
       case "ERROR" -> logger.error(text);
