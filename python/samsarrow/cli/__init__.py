@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from samsarrow.cli.commands import CommandGroup
+from samsarrow.cli.verbosity import add_verbosity
 from samsarrow.exceptions import KafkaError
 
 EXIT_CODES = """\b
@@ -50,7 +51,7 @@ class LazyGroup(CommandGroup):
             return None
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
-        return command
+        return add_verbosity(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands for the help, without importing the commands."""
@@ -107,6 +108,9 @@ class LazyGroup(CommandGroup):
 @click.version_option(package_name="samsarrow")
 def cli() -> None:
     """Kafka for Python at Arrow speed."""
+
+
+add_verbosity(cli)
 
 
 def _prepare_streams() -> None:

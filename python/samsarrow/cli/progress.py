@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import click
 
 from samsarrow.cli.numbers import rate_text
+from samsarrow.cli.verbosity import is_verbose
 
 
 @contextlib.contextmanager
@@ -25,7 +26,7 @@ def progress(
         enabled: False to show no bar, because other lines are printed to the same terminal.
         force: True to show the bar even if stderr is not a terminal, for example in a notebook.
     """
-    if not enabled or not (force or sys.stderr.isatty()):
+    if not enabled or is_verbose() or not (force or sys.stderr.isatty()):
         yield lambda _: None
         return
 
