@@ -138,7 +138,7 @@ def test_logging_while_a_greenlet_holds_a_lock(library, servers, tmp_path):
     )
     lines = path.read_text().splitlines()
     assert sum(line.endswith("delivered") for line in lines) == 400
-    assert any("samsarrow.client" in line for line in lines)
+    assert any("samsarrow.producer" in line for line in lines)
 
 
 @patched
