@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition
+from samsarrow.exceptions import UnknownTopicOrPartitionError
 from support.kafka import KafkaServer
 from support.waiting import until
 
@@ -49,3 +50,28 @@ def test_recreated_topic_is_read_from_its_start(kafka: KafkaServer, new_topic: C
             committed = consumer.committed([tp])[tp]
             assert committed is not None
             assert committed.offset == 30
+
+
+@pytest.mark.parametrize("how", ["assign", "classic", "consumer"])
+def test_reader_of_a_deleted_topic_raises(kafka: KafkaServer, new_topic: Callable[..., str], how: str) -> None:
+    topic, servers = new_topic(), kafka.bootstrap_servers
+    with Producer(bootstrap_servers=servers, batch_size=500) as producer:
+        for _ in range(2000):
+            producer.send(topic, b"v")
+    options = {} if how == "assign" else {"group_id": f"g-{topic}", "group_protocol": how}
+    # Small fetches, so that rows are missing when the topic is deleted.
+    small = {"queued_max_bytes": 1, "max_partition_fetch_bytes": 1000, "max_poll_records": 10}
+    with Consumer(
+        bootstrap_servers=servers, auto_offset_reset="earliest", metadata_max_age_ms=1000, **small, **options
+    ) as consumer:
+        if how == "assign":
+            consumer.assign_topics(topic)
+        else:
+            consumer.subscribe([topic])
+        reader = consumer.reader()
+        assert reader.read_next_batch().num_rows
+        with Admin(bootstrap_servers=servers) as admin:
+            admin.delete_topics([topic])
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"was deleted before .* offsets of {topic}-0 from"):
+            reader.read_all()
+        assert reader.read_all().num_rows == 0
