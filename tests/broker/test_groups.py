@@ -457,3 +457,31 @@ def test_subscription_that_follows_an_unsubscribe_at_once(protocol: str) -> None
                     rows += batch.num_rows
                     assert time.monotonic() < deadline, (turn, rows)
                 consumer.unsubscribe()
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_static_member_returns_with_another_subscription(assignor: str) -> None:
+    """The coordinator returns the old assignment to it (KIP-345), whose topics it no longer subscribes to."""
+    topics = ["even", "odd"]
+    with Broker(topics=dict.fromkeys(topics, 2), group_initial_rebalance_delay=0) as broker:
+        for topic in topics:
+            _fill(broker.bootstrap_servers, topic, 20)
+        options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g"}
+        options |= {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+        options |= {"partition_assignment_strategy": assignor, "heartbeat_interval_ms": 100}
+        with Consumer(**options) as leader:
+            leader.subscribe(topics)
+            assert until(lambda: leader.poll(0.1).num_rows and leader.assignment())
+            for topic in topics:
+                with Consumer(**options, group_instance_id="static") as member:
+                    member.subscribe([topic])
+
+                    def has_only_its_topic(member: Consumer = member, topic: str = topic) -> bool:
+                        leader.poll(0.05)
+                        batch = member.poll(0.05)
+                        assert set(batch["topic"].to_pylist()) <= {topic}
+                        assert {tp.topic for tp in member.assignment()} <= {topic}
+                        others = {tp for tp in leader.assignment() if tp.topic == topic}
+                        return len(member.assignment()) + len(others) == 2 and bool(member.assignment())
+
+                    until(has_only_its_topic)

@@ -117,7 +117,16 @@ impl ClassicMember<'_> {
             }
         };
         self.log_recovered();
+        // A static member that returns with another subscription gets its old assignment (KIP-345). The next JoinGroup
+        // has a generation, so its metadata differs and the coordinator starts a rebalance.
+        let (assigned, foreign): (Vec<_>, Vec<_>) =
+            assigned.into_iter().partition(|tp| joined.names.contains(&*tp.topic));
         let rejoin = self.apply(assigned).await?;
+        if let Some(tp) = foreign.first() {
+            let error = Error::State(format!("the coordinator assigned {tp}, whose topic is not subscribed"));
+            tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
+            return Ok(GenerationOutcome::Missed(error));
+        }
         if rejoin {
             let reason = "revoked partitions are assigned to other members";
             self.log_rejoin(&reason);
