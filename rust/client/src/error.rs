@@ -187,12 +187,14 @@ impl Error {
 
     /// Creates the error for a broker's error code. `context` names the request and the resource that it concerns.
     pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
-        Self::Server { code, context: context.into(), message: None }
+        Self::explained(code, context, None)
     }
 
     /// Like [`Error::server`], with the broker's explanation in the place of the description of the code.
     pub fn explained(code: ErrorCode, context: impl Into<String>, message: Option<String>) -> Self {
-        Self::Server { code, context: context.into(), message }
+        let context = context.into();
+        crate::reached::error_code(&context, code);
+        Self::Server { code, context, message }
     }
 
     /// Creates the error for an operation `what` that exceeded the timeout `after`.

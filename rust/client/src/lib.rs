@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod net;
 pub mod offsets;
 pub mod producer;
+mod reached;
 pub mod retry;
 pub mod schema_registry;
 mod secret;

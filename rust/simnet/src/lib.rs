@@ -26,6 +26,13 @@ pub fn has_defect(name: &str) -> bool {
     network::current().is_some_and(|network| network.has_defect(name))
 }
 
+/// Records that a client has reached a state or received an error, for the network of this thread.
+pub fn reached(name: String) {
+    if let Some(network) = network::current() {
+        network.reached(name);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The network of a thread: its addresses, connections, faults and trace.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -78,6 +78,7 @@ struct State {
     next_port: u16,
     trace: Trace,
     defect: Option<String>,
+    reached: BTreeSet<String>,
 }
 
 /// A simulated network. Clones are handles to the same network.
@@ -109,6 +110,7 @@ impl Network {
             next_port: FIRST_PORT,
             trace: Trace::new(record),
             defect: None,
+            reached: BTreeSet::new(),
         })))
     }
 
@@ -131,6 +133,15 @@ impl Network {
 
     pub(crate) fn has_defect(&self, name: &str) -> bool {
         lock(&self.0).defect.as_deref() == Some(name)
+    }
+
+    pub(crate) fn reached(&self, name: String) {
+        lock(&self.0).reached.insert(name);
+    }
+
+    /// Takes the states and errors that clients have reached.
+    pub fn take_reached(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.0).reached)
     }
 
     /// Discards the bytes of a stalled connection when their sender closes it. By default they arrive later, as with

@@ -140,7 +140,7 @@ pub(crate) async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -
 /// Returns a short name of an error, for the table of reached results.
 pub(crate) fn kind(error: &Error) -> String {
     match error.code() {
-        Some(code) => ErrorCode::from_i16(code).to_string(),
+        Some(code) => ErrorCode::from_i16(code).name().to_owned(),
         None => format!("{error:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned(),
     }
 }

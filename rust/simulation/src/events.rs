@@ -207,8 +207,8 @@ fn name(event: &Event) -> String {
 
 fn fault_name(fault: &Fault) -> String {
     match fault {
-        Fault::Error(code) => format!("Error {code}"),
-        Fault::Answer(code) => format!("Answer {code}"),
+        Fault::Error(code) => format!("Error {}", code.name()),
+        Fault::Answer(code) => format!("Answer {}", code.name()),
         Fault::Delay(_) => "Delay".to_owned(),
         Fault::Late(_, fault) => format!("Late {}", fault_name(fault)),
         other => format!("{other:?}"),

@@ -65,7 +65,7 @@ fn arguments() -> Result<Arguments, String> {
 struct Totals {
     simulated: Duration,
     failed: BTreeMap<(World, u64), Vec<String>>,
-    reached: BTreeMap<String, u64>,
+    reached: BTreeMap<(World, String), u64>,
 }
 
 fn main() -> ExitCode {
@@ -155,9 +155,7 @@ fn session(all: &Arguments) -> bool {
     let totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
     let seconds = started.elapsed().as_secs_f64();
     let runs = all.seeds * all.worlds.len() as u64;
-    for (what, count) in &totals.reached {
-        println!("{count:>9}  {what}");
-    }
+    print_reached(&totals.reached);
     let hours = totals.simulated.as_secs_f64() / 3600.0;
     println!(
         "{runs} runs of {} seeds from {}, {} with violations, {:.1} runs a second, {hours:.1} hours simulated in {seconds:.1} s ({:.0} times real time)",
@@ -174,6 +172,29 @@ fn session(all: &Arguments) -> bool {
     totals.failed.is_empty()
 }
 
+/// Prints the table of reached results: a row for each call, API, event and state, with its outcomes and the number of
+/// runs that reached them.
+fn print_reached(reached: &BTreeMap<(World, String), u64>) {
+    let mut rows: BTreeMap<(World, &str), Vec<(u64, &str)>> = BTreeMap::new();
+    for ((world, name), count) in reached {
+        let (row, outcome) = match name.split_once(" --> ") {
+            Some((state, _)) => (state, name[state.len()..].trim_start()),
+            None if name.starts_with("error: ") => name.rsplit_once(' ').unwrap_or((name, "")),
+            None if name.starts_with("event ") => {
+                let words = name.match_indices(' ').nth(1).map_or(name.len(), |(at, _)| at);
+                (&name[..words], name[words..].trim_start())
+            }
+            None => name.split_once(": ").unwrap_or((name, "")),
+        };
+        rows.entry((*world, row)).or_default().push((*count, outcome));
+    }
+    for ((world, row), mut outcomes) in rows {
+        outcomes.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        let outcomes: Vec<_> = outcomes.iter().map(|(count, outcome)| format!("{outcome} {count}")).collect();
+        println!("{:<13}{row:<32}{}", world.name(), outcomes.join(", ").trim_start());
+    }
+}
+
 fn run_one(world: World, seed: u64, totals: &Mutex<Totals>) {
     let outcome = run(&Plan { world, seed, events: None, record: false, defect: None });
     let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +206,7 @@ fn run_one(world: World, seed: u64, totals: &Mutex<Totals>) {
                 totals.failed.insert((world, seed), outcome.violations);
             }
             for what in outcome.reached {
-                *totals.reached.entry(format!("{:<13}{what}", world.name())).or_default() += 1;
+                *totals.reached.entry((world, what)).or_default() += 1;
             }
         }
         Err(error) => {

@@ -1,5 +1,6 @@
 //! Construction of clients.
 
+use samsarrow_client::admin::Admin;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Result;
@@ -19,4 +20,9 @@ pub(crate) fn consumer(servers: &str, options: &[(&str, String)]) -> Result<Cons
 /// Creates a producer.
 pub(crate) fn producer(servers: &str, options: &[(&str, String)]) -> Result<Producer> {
     Producer::new(&parse(ClientKind::Producer, servers, options)?)
+}
+
+/// Creates an admin client.
+pub(crate) fn admin(servers: &str, options: &[(&str, String)]) -> Result<Admin> {
+    Admin::new(&parse(ClientKind::Admin, servers, options)?)
 }

@@ -17,6 +17,11 @@ const MAX_TIME: Duration = Duration::from_secs(2 * 60 * 60);
 /// Latency while the network is not disturbed.
 const USUAL: Latency = Latency { min: Duration::from_millis(0), max: Duration::from_millis(8) };
 
+/// Time in which requests are counted.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Maximum number of requests of one API within that time.
+const MAX_REQUESTS: u64 = 10_000;
+
 /// World, seed and events of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -70,6 +75,22 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
     Ok(outcome)
 }
 
+/// Reports a violation if the clients send more requests than they have reasons for, without end.
+async fn watch_requests(context: &Context) {
+    let mut last = context.broker.requests();
+    loop {
+        tokio::time::sleep(WINDOW).await;
+        let requests = context.broker.requests();
+        for (api, count) in &requests {
+            let sent = count - last.get(api).copied().unwrap_or_default();
+            if sent > MAX_REQUESTS {
+                context.violation(format!("{sent} {api:?} requests within {} s", WINDOW.as_secs()));
+            }
+        }
+        last = requests;
+    }
+}
+
 async fn run_world(plan: &Plan) -> Outcome {
     let started = Instant::now();
     let network = Network::new(plan.seed, USUAL, plan.record);
@@ -90,7 +111,13 @@ async fn run_world(plan: &Plan) -> Outcome {
             let context = Context::new(broker, network.clone(), started + calm_after);
             let disturbed = events::apply(&context, &parts, &events, USUAL);
             let world = Box::pin(plan.world.run(context.clone(), random));
-            if timeout(MAX_TIME, async { tokio::join!(disturbed, world) }).await.is_err() {
+            let programs = async {
+                tokio::select! {
+                    _ = async { tokio::join!(disturbed, world) } => {}
+                    () = watch_requests(&context) => {}
+                }
+            };
+            if timeout(MAX_TIME, programs).await.is_err() {
                 context.violation(format!("the run did not end within {} s", MAX_TIME.as_secs()));
             }
             violations = context.take_violations();
@@ -103,6 +130,7 @@ async fn run_world(plan: &Plan) -> Outcome {
         }
         Err(error) => violations.push(format!("the broker cannot be started: {error}")),
     }
+    reached.extend(network.take_reached());
     // Tasks of closed clients end within this time, or are reported as left.
     tokio::time::sleep(Duration::from_secs(120)).await;
     Outcome {

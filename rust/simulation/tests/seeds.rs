@@ -63,3 +63,8 @@ fn groups() {
 fn transactions() {
     session(World::Transactions);
 }
+
+#[test]
+fn topics() {
+    session(World::Topics);
+}

@@ -50,6 +50,8 @@ struct Group {
     partitions: i32,
     /// Options that all members have.
     options: Vec<(&'static str, String)>,
+    /// True if members have a `group.instance.id` (KIP-345).
+    is_static: bool,
 }
 
 impl Group {
@@ -78,10 +80,13 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         chosen.push(("session.timeout.ms", random.u32(6_000..20_000).to_string()));
     }
     let partitions = i32::try_from(partitions).unwrap_or(1);
-    let group = Group { context: context.clone(), shared: Arc::default(), partitions, options: chosen };
+    // A clone leaves the schedules of known seeds as they are.
+    let is_static = random.clone().u8(..4) == 0;
+    let group = Group { context: context.clone(), shared: Arc::default(), partitions, options: chosen, is_static };
     group.lock().producing = true;
     let mut programs = JoinSet::new();
     programs.spawn(produce(group.clone(), random.fork()));
+    programs.spawn(watch_commits(group.clone()));
     for number in 0..random.usize(1..4) {
         programs.spawn(consume(group.clone(), number, random.fork()));
     }
@@ -91,6 +96,25 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         }
     }
     check(&group);
+}
+
+/// Checks that committed offsets never go back: members of later generations begin at them.
+async fn watch_commits(group: Group) {
+    let mut committed = BTreeMap::new();
+    while !has_drained(&group) && Instant::now() < group.context.calm_at + DRAIN {
+        for (topic, partition) in
+            TOPICS.iter().flat_map(|topic| (0..group.partitions).map(move |index| (*topic, index)))
+        {
+            let Some(offset) = group.context.broker.committed_offset(GROUP, topic, partition) else { continue };
+            let last = committed.insert((topic, partition), offset).unwrap_or(offset);
+            if offset < last {
+                group
+                    .context
+                    .violation(format!("the committed offset of {topic}-{partition} went from {last} to {offset}"));
+            }
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Sends records to both topics until the disturbances end.
@@ -138,7 +162,11 @@ async fn consume(group: Group, number: usize, mut random: fastrand::Rng) {
                 .context
                 .violation(format!("the group did not read all rows after the disturbances: {missing}"));
         }
-        let consumer = match options::consumer(&group.context.servers, &group.options) {
+        let mut chosen = group.options.clone();
+        if group.is_static {
+            chosen.push(("group.instance.id", format!("member-{number}")));
+        }
+        let consumer = match options::consumer(&group.context.servers, &chosen) {
             Ok(consumer) => consumer,
             Err(error) => return group.context.violation(format!("the consumer cannot be created: {error}")),
         };

@@ -3,6 +3,7 @@
 mod fetch;
 mod groups;
 mod produce;
+mod topics;
 mod transactions;
 
 use std::io;
@@ -26,6 +27,8 @@ pub enum World {
     Groups,
     /// Members that copy rows in transactions.
     Transactions,
+    /// Members and producers of a topic that is deleted, created and grown.
+    Topics,
 }
 
 /// Errors that brokers return for Produce.
@@ -36,10 +39,12 @@ const READ: &[ErrorCode] = &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::KAFKA
 /// Errors that brokers return for any request to a coordinator.
 const COORDINATOR: &[ErrorCode] =
     &[ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS];
+/// Errors that the controller returns.
+const CONTROLLER: &[ErrorCode] = &[ErrorCode::NOT_CONTROLLER, ErrorCode::REQUEST_TIMED_OUT];
 
 impl World {
     /// All worlds.
-    pub const ALL: [World; 4] = [World::Produce, World::Fetch, World::Groups, World::Transactions];
+    pub const ALL: [World; 5] = [World::Produce, World::Fetch, World::Groups, World::Transactions, World::Topics];
 
     /// Returns the name, as the command line has it.
     pub fn name(self) -> &'static str {
@@ -48,13 +53,14 @@ impl World {
             Self::Fetch => "fetch",
             Self::Groups => "groups",
             Self::Transactions => "transactions",
+            Self::Topics => "topics",
         }
     }
 
     /// Draws the parts that events refer to.
     pub(crate) fn parts(self, random: &mut fastrand::Rng) -> Parts {
         let topics: &[&str] = match self {
-            Self::Produce | Self::Fetch => &["t"],
+            Self::Produce | Self::Fetch | Self::Topics => &["t"],
             Self::Groups => &["a", "b"],
             Self::Transactions => &["in", "out"],
         };
@@ -75,7 +81,7 @@ impl World {
             ]);
         }
         parts.truncates = self == Self::Fetch;
-        if matches!(self, Self::Groups | Self::Transactions) {
+        if matches!(self, Self::Groups | Self::Transactions | Self::Topics) {
             parts.groups = vec!["g".to_owned()];
             parts.apis.extend([
                 (ApiKey::FindCoordinator, &[ErrorCode::COORDINATOR_NOT_AVAILABLE] as &[ErrorCode]),
@@ -86,6 +92,13 @@ impl World {
                 (ApiKey::LeaveGroup, COORDINATOR),
                 (ApiKey::ConsumerGroupHeartbeat, COORDINATOR),
                 (ApiKey::OffsetCommit, COORDINATOR),
+            ]);
+        }
+        if self == Self::Topics {
+            parts.apis.extend([
+                (ApiKey::CreateTopics, CONTROLLER),
+                (ApiKey::DeleteTopics, CONTROLLER),
+                (ApiKey::CreatePartitions, CONTROLLER),
             ]);
         }
         if self == Self::Transactions {
@@ -138,6 +151,7 @@ impl World {
             Self::Fetch => fetch::run(context, random).await,
             Self::Groups => groups::run(context, random).await,
             Self::Transactions => transactions::run(context, random).await,
+            Self::Topics => topics::run(context, random).await,
         }
     }
 }

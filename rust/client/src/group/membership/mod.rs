@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::subscription::Subscription;
 use crate::error::Error;
 use crate::metrics::{Rebalances, Sink, Source};
+use crate::reached;
 use crate::types::TopicPartition;
 pub use crate::types::{MemberIdentity, Rebalance};
 
@@ -92,6 +93,11 @@ struct State {
 }
 
 impl State {
+    fn enter(&mut self, next: MemberState) {
+        reached::transition("membership", format_args!("{:?}", self.member_state), format_args!("{next:?}"));
+        self.member_state = next;
+    }
+
     /// Returns true if the consumer has unsubscribed since the task began its membership.
     fn has_unsubscribed(&self) -> bool {
         self.unsubscribes != self.unsubscribes_at_start

@@ -98,7 +98,7 @@ impl Membership {
 
     pub(crate) fn set_joining(&self) {
         let mut state = self.lock();
-        state.member_state = MemberState::Joining;
+        state.enter(MemberState::Joining);
         state.rebalances.begin();
     }
 
@@ -115,7 +115,7 @@ impl Membership {
     pub(crate) fn joined(&self, member_id: &str, generation: i32) {
         {
             let mut state = self.lock();
-            state.member_state = MemberState::Stable;
+            state.enter(MemberState::Stable);
             state.joins += 1;
             state.rebalances.end();
             state.rejoin_reason = None;
@@ -130,7 +130,7 @@ impl Membership {
     pub(crate) fn set_unjoined(&self, keep_id: bool) {
         {
             let mut state = self.lock();
-            state.member_state = MemberState::Unjoined;
+            state.enter(MemberState::Unjoined);
             state.revoked.clear();
             state.rejoin_reason = None;
             state.identity.generation = -1;

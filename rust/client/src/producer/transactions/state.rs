@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::collections::HashSet;
 use crate::error::{Error, Result};
 use crate::producer::topic::Slot;
+use crate::reached;
 
 /// Version of the transaction protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,21 @@ pub(crate) enum Phase {
     Abortable(Error),
     /// The producer failed and can only be closed.
     Fatal(Error),
+}
+
+impl Phase {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::New => "New",
+            Self::Starting => "Starting",
+            Self::Ready => "Ready",
+            Self::Open => "Open",
+            Self::Committing => "Committing",
+            Self::Aborting => "Aborting",
+            Self::Abortable(_) => "Abortable",
+            Self::Fatal(_) => "Fatal",
+        }
+    }
 }
 
 /// Asynchronous operation that changes the phase.
@@ -146,6 +162,11 @@ impl Transaction {
         self.pending.as_ref()
     }
 
+    fn enter(&mut self, phase: Phase) {
+        reached::transition("transaction", self.phase.name(), phase.name());
+        self.phase = phase;
+    }
+
     fn state_error(&self, call: &str, why: &str) -> Error {
         Error::State(format!("{call} of transactional id {}: {why}", self.id))
     }
@@ -205,7 +226,7 @@ impl Transaction {
                 self.protocol = protocol;
                 self.used = true;
                 self.number += 1;
-                self.phase = Phase::Open;
+                self.enter(Phase::Open);
                 Ok(())
             }
             Phase::New | Phase::Starting => Err(self.state_error(CALL, "call init_transactions first")),
@@ -233,14 +254,14 @@ impl Transaction {
             (Operation::Abort, Phase::Open | Phase::Abortable(_)) => Ok(Phase::Aborting),
             (_, _) => Err(self.rejection(operation.name())),
         };
-        self.phase = next?;
+        self.enter(next?);
         Ok(self.start(operation))
     }
 
     /// Starts the request for a newer epoch of the current producer ID (KIP-360).
     pub(crate) fn renew(&mut self) -> Result<OperationEntry> {
         self.check_pending("begin_transaction")?;
-        self.phase = Phase::Starting;
+        self.enter(Phase::Starting);
         Ok(self.start(Operation::Init))
     }
 
@@ -261,7 +282,7 @@ impl Transaction {
         if matches!(self.phase, Phase::Fatal(_)) {
             return;
         }
-        self.phase = Phase::Ready;
+        self.enter(Phase::Ready);
         self.reset();
     }
 
@@ -285,11 +306,11 @@ impl Transaction {
         match self.phase {
             Phase::Fatal(_) => false,
             _ if fatal => {
-                self.phase = Phase::Fatal(error.clone());
+                self.enter(Phase::Fatal(error.clone()));
                 true
             }
             Phase::Open | Phase::Committing => {
-                self.phase = Phase::Abortable(error.clone());
+                self.enter(Phase::Abortable(error.clone()));
                 true
             }
             _ => false,
@@ -299,7 +320,7 @@ impl Transaction {
     /// Fails the producer permanently. The first cause is kept.
     pub(crate) fn fail_fatal(&mut self, error: Error) {
         if !matches!(self.phase, Phase::Fatal(_)) {
-            self.phase = Phase::Fatal(error);
+            self.enter(Phase::Fatal(error));
         }
     }
 
