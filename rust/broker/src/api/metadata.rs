@@ -20,7 +20,7 @@ fn describe(state: &State, view: &MetadataView, topic: &Topic) -> MetadataRespon
         let partition_state = partition.state();
         let (live, dead): (Vec<i32>, Vec<i32>) = partition_state.replicas.iter().partition(|node| state.is_up(**node));
         let (leader_id, leader_epoch) =
-            view.leader(&topic.name, index, (partition_state.leader, partition_state.leader_epoch));
+            view.leader(topic, index, (partition_state.leader, partition_state.leader_epoch));
         let code = if leader_id == NO_LEADER { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE };
         MetadataResponsePartition {
             error_code: code.code(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::sync::lock;
 
 use super::State;
@@ -11,18 +12,25 @@ use super::topic::Topic;
 /// Node id of a leader, and the leader epoch.
 type LeaderAndEpoch = (i32, i32);
 
+/// A topic in frozen metadata.
+#[derive(Debug, Clone)]
+struct FrozenTopic {
+    id: Uuid,
+    leaders: Vec<LeaderAndEpoch>,
+}
+
 /// Frozen metadata that responses contain instead of the current metadata.
 #[derive(Debug)]
 pub(crate) struct Stale {
     /// Number of remaining responses with frozen metadata; `None` for all.
     responses_left: Option<usize>,
     /// Frozen leaders by topic and partition. Responses omit all other topics.
-    topics: BTreeMap<Arc<str>, Vec<LeaderAndEpoch>>,
+    topics: BTreeMap<Arc<str>, FrozenTopic>,
 }
 
 /// Metadata for one response: the frozen leaders, or `None` for the current metadata.
 #[derive(Debug, Clone)]
-pub(crate) struct MetadataView(Option<BTreeMap<Arc<str>, Vec<LeaderAndEpoch>>>);
+pub(crate) struct MetadataView(Option<BTreeMap<Arc<str>, FrozenTopic>>);
 
 impl MetadataView {
     /// Returns true if the response includes the topic.
@@ -35,10 +43,11 @@ impl MetadataView {
         self.0.is_none()
     }
 
-    /// Returns the frozen leader of a partition, or `now` if the partition has none.
-    pub(crate) fn leader(&self, topic: &str, partition: i32, now: LeaderAndEpoch) -> LeaderAndEpoch {
-        let partitions = self.0.as_ref().and_then(|topics| topics.get(topic));
-        let old = partitions.and_then(|leaders| leaders.get(usize::try_from(partition).ok()?));
+    /// Returns the frozen leader of a partition, or `now` if the partition has none. A topic that was recreated since
+    /// has none: no broker reports its id with the epochs of the old topic.
+    pub(crate) fn leader(&self, topic: &Topic, partition: i32, now: LeaderAndEpoch) -> LeaderAndEpoch {
+        let frozen = self.0.as_ref().and_then(|topics| topics.get(&topic.name)).filter(|frozen| frozen.id == topic.id);
+        let old = frozen.and_then(|frozen| frozen.leaders.get(usize::try_from(partition).ok()?));
         old.copied().unwrap_or(now)
     }
 }
@@ -55,7 +64,8 @@ impl State {
         };
         let topics = self.topics();
         let included = topics.iter().filter(|topic| !without.iter().any(|name| **name == *topic.name));
-        let topics = included.map(|topic| (topic.name.clone(), leaders(topic))).collect();
+        let topics =
+            included.map(|topic| (topic.name.clone(), FrozenTopic { id: topic.id, leaders: leaders(topic) })).collect();
         *lock(&self.stale) = Some(Stale { responses_left: times, topics });
     }
 

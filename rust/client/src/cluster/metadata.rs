@@ -128,6 +128,17 @@ impl MetadataUpdate {
     }
 }
 
+/// Leader of a partition in a Produce or Fetch response (KIP-951).
+#[derive(Debug, Clone)]
+pub struct ReportedLeader {
+    /// Partition.
+    pub tp: TopicPartition,
+    /// Id of the topic that the request was for; zero if the request had none.
+    pub topic_id: Uuid,
+    /// Leader.
+    pub leader: Leader,
+}
+
 impl Metadata {
     /// Returns the metadata of a topic, if it exists.
     pub fn topic(&self, name: &str) -> Option<&TopicMetadata> {
@@ -255,16 +266,19 @@ impl Metadata {
     }
 
     /// Returns this snapshot with those `leaders` that have a newer epoch, and with the addresses of their brokers
-    /// (KIP-951).
+    /// (KIP-951). Leaders of a topic that was recreated since are ignored: the epochs of the new topic start from zero,
+    /// so the old epoch would hide all its leaders.
     ///
     /// Returns `None` if no leader has changed.
-    pub(crate) fn with_leaders(
-        &self,
-        leaders: &[(TopicPartition, Leader)],
-        addresses: &[(i32, String)],
-    ) -> Option<Metadata> {
+    pub(crate) fn with_leaders(&self, leaders: &[ReportedLeader], addresses: &[(i32, String)]) -> Option<Metadata> {
         let mut next: Option<Metadata> = None;
-        for (tp, leader) in leaders {
+        for ReportedLeader { tp, topic_id, leader } in leaders {
+            let recreated = |topic: &Arc<TopicMetadata>| {
+                !topic_id.is_zero() && !topic.topic_id.is_zero() && topic.topic_id != *topic_id
+            };
+            if self.topics.get(&*tp.topic).is_some_and(recreated) {
+                continue;
+            }
             let address = addresses.iter().find(|(node, _)| *node == leader.node);
             let reachable = address.is_some() || self.brokers.contains_key(&leader.node);
             let newer = self.partition(&tp.topic, tp.partition).is_some_and(|known| leader.epoch > known.leader_epoch);
@@ -360,12 +374,17 @@ mod tests {
     #[test]
     fn with_leaders_ignores_older_epochs_and_unknown_brokers() {
         let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::All);
-        let hint = |node, epoch, addresses: &[(i32, String)]| {
-            known.with_leaders(&[(TopicPartition::new("t", 0), Leader { node, epoch })], addresses)
+        let hint_of = |topic_id, node, epoch, addresses: &[(i32, String)]| {
+            let reported = ReportedLeader { tp: TopicPartition::new("t", 0), topic_id, leader: Leader { node, epoch } };
+            known.with_leaders(&[reported], addresses)
         };
+        let hint = |node, epoch, addresses: &[(i32, String)]| hint_of(Uuid([1; 16]), node, epoch, addresses);
         assert!(hint(2, 5, &[]).is_none());
         assert!(hint(9, 6, &[]).is_none());
         assert_eq!(hint(2, 6, &[]).unwrap().leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        assert_eq!(hint_of(Uuid::ZERO, 2, 6, &[]).unwrap().leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        // The response concerns a topic with the same name that was deleted.
+        assert!(hint_of(Uuid([2; 16]), 2, 6, &[]).is_none());
         let moved = hint(9, 6, &[(9, "new:1".into())]).unwrap();
         assert_eq!(moved.leader("t", 0), Some(Leader { node: 9, epoch: 6 }));
         assert_eq!(moved.brokers.get(&9).map(String::as_str), Some("new:1"));

@@ -28,14 +28,14 @@ use self::telemetry::Telemetry;
 use self::topic_registry::TopicRegistry;
 pub(crate) use self::topic_registry::TopicUser;
 use crate::api_versions::Features;
-use crate::cluster::metadata::{Leader, Metadata};
+use crate::cluster::metadata::{Metadata, ReportedLeader};
 use crate::collections::HashMap;
 use crate::config::{ClientKind, CommonOptions, Options};
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
 use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
-use crate::types::{TopicPartition, join_limited};
+use crate::types::join_limited;
 
 /// Kind of connection to a broker. Each kind uses its own connection, so that, for example, a long poll never delays a
 /// commit.
@@ -284,7 +284,7 @@ impl Cluster {
 
     /// Applies leaders and broker addresses from a Produce or Fetch response, if they are newer than the known leaders
     /// (KIP-951).
-    pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
+    pub fn update_leaders(&self, leaders: &[ReportedLeader], addresses: &[(i32, String)]) {
         let changed =
             self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
                 Some(next) => {
@@ -294,7 +294,7 @@ impl Cluster {
                 None => false,
             });
         if changed {
-            let leaders = leaders.iter().map(|(tp, leader)| format!("{tp} to broker {}", leader.node));
+            let leaders = leaders.iter().map(|leader| format!("{} to broker {}", leader.tp, leader.leader.node));
             tracing::debug!(
                 client_id = self.client_id(),
                 "leaders have changed, as a response says: {}",

@@ -15,17 +15,16 @@ use super::queue::Epochs;
 use super::source::Source;
 use super::state::{RETRY_DELAY, State};
 use crate::clock::now_ms;
-use crate::cluster::metadata::{Leader, Metadata};
+use crate::cluster::metadata::{Leader, Metadata, ReportedLeader};
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::defects::Defect;
 use crate::error::Error;
-use crate::types::TopicPartition;
 
 /// Totals of one Fetch response, and the actions that the response requires.
 #[derive(Debug, Default)]
 pub(super) struct ResponseSummary<'a> {
     /// Newer leaders (KIP-951).
-    pub(super) leaders: Vec<(TopicPartition, Leader)>,
+    pub(super) leaders: Vec<ReportedLeader>,
     /// True if a metadata refresh is required, because the response shows that the metadata is out of date.
     pub(super) refresh: bool,
     /// True if a start offset must be looked up, or if a partition must be fetched from another broker.
@@ -144,7 +143,11 @@ impl<'a> PartitionReader<'a> {
     ) {
         let Self { request, data, .. } = &self;
         if current.leader_id >= 0 {
-            summary.leaders.push((request.tp.clone(), Leader { node: current.leader_id, epoch: current.leader_epoch }));
+            summary.leaders.push(ReportedLeader {
+                tp: request.tp.clone(),
+                topic_id: request.topic_id,
+                leader: Leader { node: current.leader_id, epoch: current.leader_epoch },
+            });
         }
         let patience = source.cluster.options().default_api_timeout;
         let mut state = source.shared.lock();
@@ -371,6 +374,8 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
 mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
+
+    use crate::types::TopicPartition;
 
     /// Returns a batch of one record at `offset`, with `size` bytes and leader epoch `epoch`.
     fn batch(offset: i64, size: usize, epoch: i32) -> Vec<u8> {

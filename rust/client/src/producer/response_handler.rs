@@ -12,6 +12,7 @@ use super::queue::{Failure, FailureKind};
 use super::request::{self, ResponseIndex};
 use super::shared::Shared;
 use super::split_oversized;
+use crate::cluster::metadata::ReportedLeader;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -106,7 +107,8 @@ pub(super) fn handle_response(
             refresh |= failure.error.refresh_metadata();
             leaders.extend(index.current_leader(outgoing).map(|leader| {
                 let state = &outgoing.batch.state;
-                (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
+                let tp = TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition };
+                ReportedLeader { tp, topic_id: outgoing.topic_id, leader }
             }));
         }
         outcome

@@ -83,7 +83,7 @@ impl Topic {
         }
         if recreated {
             self.sticky = Sticky::default();
-            self.partitions.iter_mut().for_each(|queue| queue.leader = None);
+            self.partitions.iter_mut().for_each(PartitionQueue::recreated);
         }
         // The partition count of a topic only grows, unless the topic was recreated. A smaller count comes from a stale
         // broker and is ignored.

@@ -32,6 +32,8 @@ use crate::error::Error;
 
 /// Number of batches per partition that a broker remembers for an idempotent producer.
 pub(crate) const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
+/// No node has this ID.
+const NO_NODE: i32 = -1;
 
 /// Delivery settings of a queue.
 #[derive(Debug, Clone)]
@@ -185,6 +187,13 @@ impl PartitionQueue {
             return Readiness::Ready;
         }
         Readiness::Lingering(due)
+    }
+
+    /// Prepares the queue for a recreated topic. Its first batch is sent once all batches in flight to the old topic
+    /// have results: if they are sent again, they precede it.
+    pub(crate) fn recreated(&mut self) {
+        self.leader = None;
+        self.in_flight_node = NO_NODE;
     }
 
     /// Returns the size of the batch that [`take`](Self::take) would return.

@@ -297,6 +297,23 @@ fn new_leader_waits_for_responses_of_old_leader() {
     assert!(test.ready());
 }
 
+/// Regression test: batches for the recreated topic were sent while older ones were in flight. The new log took their
+/// sequences, rejected the older ones, and both were sent again in another epoch, so some were appended twice.
+#[test]
+fn recreated_topic_waits_for_responses_of_the_old_topic() {
+    let mut test = TestQueue::established();
+    (0..3).for_each(|_| test.push(1));
+    let (a, b) = (test.take(FIRST), test.take(FIRST));
+    test.queue.recreated();
+    test.queue.leader = Some(NODE);
+    assert_eq!(test.queue.readiness(test.now, &test.rules, true), Readiness::Blocked);
+    assert!(test.respond(a, Some(FailureKind::Retriable)).is_none());
+    assert!(test.respond(b, Some(FailureKind::Retriable)).is_none());
+    let first = test.take(FIRST);
+    assert_eq!((first.order, first.numbered), (10, Some((FIRST, 10))));
+    assert!(!test.ready());
+}
+
 #[test]
 fn batch_lingers_unless_forced() {
     let mut test = TestQueue::new();
