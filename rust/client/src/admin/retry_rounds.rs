@@ -34,12 +34,11 @@ pub(super) struct RetryRounds<'a> {
 impl RetryRounds<'_> {
     fn log_outcome(&self, done: &BTreeMap<usize, Result<()>>) {
         let (client_id, items) = (self.cluster.client_id(), done.len());
-        let failed = || done.iter().filter_map(|(item, result)| Some((item, result.as_ref().err()?)));
+        let failed = || done.values().filter_map(|result| result.as_ref().err());
         let count = failed().count();
         tracing::debug!(client_id, items, failed = count, "{} completed", self.key.name());
         if count > 0 {
-            let errors = failed().map(|(item, error)| format!("{}: {error}", (self.describe)(*item)));
-            tracing::debug!(client_id, "{} failed for {}", self.key.name(), join_limited(errors));
+            tracing::debug!(client_id, "{} failed: {}", self.key.name(), join_limited(failed()));
         }
     }
 

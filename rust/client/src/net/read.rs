@@ -97,7 +97,7 @@ async fn read_response(
         client_id = shared.client_id,
         correlation_id,
         bytes = size + 4,
-        latency = ?pending.latency(),
+        latency_ms = pending.latency().as_micros() as f64 / 1000.0,
         "received the response to {} from {address}",
         pending.api
     );
