@@ -19,6 +19,7 @@ use crate::cluster::metadata::{Leader, Metadata, ReportedLeader};
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::defects::Defect;
 use crate::error::Error;
+use crate::types::TopicPartition;
 
 /// Totals of one Fetch response, and the actions that the response requires.
 #[derive(Debug, Default)]
@@ -374,8 +375,6 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
 mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
-
-    use crate::types::TopicPartition;
 
     /// Returns a batch of one record at `offset`, with `size` bytes and leader epoch `epoch`.
     fn batch(offset: i64, size: usize, epoch: i32) -> Vec<u8> {

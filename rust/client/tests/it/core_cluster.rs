@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
-use samsarrow_client::cluster::metadata::Leader;
+use samsarrow_client::cluster::metadata::{Leader, ReportedLeader};
 use samsarrow_client::cluster::{Cluster, ConnectionKind};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{
-    ApiKey, ApiVersionsRequest, FetchRequest, FindCoordinatorRequest, MetadataRequest, OffsetFetchRequest,
+    ApiKey, ApiVersionsRequest, FetchRequest, FindCoordinatorRequest, MetadataRequest, OffsetFetchRequest, Uuid,
 };
 
 const SOON: Duration = Duration::from_secs(10);
@@ -139,9 +139,10 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
     let now = lasting.metadata().leader("t", 0).unwrap();
     assert!(now.epoch > before.epoch);
     // A hint with an older leader epoch changes nothing.
-    lasting.update_leaders(&[(TopicPartition::new("t", 0), before)], &[]);
+    let reported = |leader| ReportedLeader { tp: TopicPartition::new("t", 0), topic_id: Uuid::ZERO, leader };
+    lasting.update_leaders(&[reported(before)], &[]);
     assert_eq!(lasting.metadata().leader("t", 0), Some(now));
-    lasting.update_leaders(&[(TopicPartition::new("t", 0), Leader { node: before.node, epoch: now.epoch + 1 })], &[]);
+    lasting.update_leaders(&[reported(Leader { node: before.node, epoch: now.epoch + 1 })], &[]);
     assert_eq!(lasting.metadata().leader("t", 0).map(|l| l.node), Some(before.node));
     broker.shutdown().await;
 }
