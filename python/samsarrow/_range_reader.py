@@ -167,7 +167,8 @@ class RangeReader:
 
     async def _update_positions(self) -> tuple[list[TopicPartition], bool]:
         """Updates the positions. Returns the partitions that have not reached their ends, and whether any has moved."""
-        unfinished, without_end = self._consumer._open.bounds()
+        # `_check_ends` finds positions past the end of the log.
+        unfinished, without_end, _ = self._consumer._open.bounds()
         if without_end:
             await self._check_topic()
             names = ", ".join(name_of(TopicPartition(*tp)) for tp in without_end[:_NAMED])
@@ -210,7 +211,7 @@ class RangeReader:
     async def _find_lost(self, unfinished: list[TopicPartition]) -> None:
         """Skips offsets that retention removed, unless `on_loss` raises."""
         try:
-            firsts = await self._consumer._beginning_offsets(unfinished, self._deadline.left())
+            firsts = await self._consumer._beginning_offsets((unfinished,), self._deadline.left())
         except KafkaTimeoutError as error:
             self._cause, self._catching_up = self._cause or error, True
             return
@@ -236,7 +237,7 @@ class RangeReader:
     async def _check_ends(self, unfinished: list[TopicPartition]) -> None:
         """Raises an error if a log ends within its range, so that no more rows will arrive."""
         try:
-            ends = await self._consumer._end_offsets(unfinished, self._deadline.left())
+            ends = await self._consumer._end_offsets((unfinished,), self._deadline.left())
         except KafkaTimeoutError as error:
             self._cause = self._cause or error
             return

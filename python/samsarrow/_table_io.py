@@ -164,7 +164,7 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
     step: Literal["begin", "send", "commit"] = "begin"
     try:
         if work.transactional:
-            await producer._begin_transaction()
+            await producer._begin_transaction(None)
         step = "send"
         with _bar(f"writing {work.topic}", work.rows, progress) as advance:
             delivery = await producer._send_batch(

@@ -147,8 +147,8 @@ async def make_plan(consumer: ConsumerBase, request: Request) -> Plan:
             raise recreated(topic)
     schema = _selected(await schema_of(consumer, topic), request)
     # Ends are looked up first: a record that is appended before the next lookup is part of the next read.
-    ends = await consumer._end_offsets(partitions, deadline.left())
-    begins = await consumer._beginning_offsets(partitions, deadline.left())
+    ends = await consumer._end_offsets((partitions,), deadline.left())
+    begins = await consumer._beginning_offsets((partitions,), deadline.left())
     bounds = []
     for position in (request.start, request.end):
         found: Mapping[TopicPartition, int | None] = {}
@@ -200,7 +200,7 @@ async def _log_ends(
     options = dict(request.options) | {"isolation.level": "read_uncommitted"}
     other = type(consumer)(options)
     try:
-        return await other._end_offsets(partitions, timeout)
+        return await other._end_offsets((partitions,), timeout)
     finally:
         await other._close(False, 0)
 
