@@ -26,6 +26,13 @@ pub fn has_defect(name: &str) -> bool {
     network::current().is_some_and(|network| network.has_defect(name))
 }
 
+/// Adds an event to the trace of this thread's network.
+pub fn trace(event: &str) {
+    if let Some(network) = network::current() {
+        network.trace(event);
+    }
+}
+
 /// Records that a client has reached a state or received an error, for the network of this thread.
 pub fn reached(name: String) {
     if let Some(network) = network::current() {

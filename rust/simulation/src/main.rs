@@ -6,6 +6,7 @@
 //! samsarrow-simulation --defects [--seeds N] [--first N]
 //! ```
 //!
+//! `--trace` prints the bytes on the network, the results of calls and the clients' log lines with their times.
 //! `--defects` switches on known defects of the client, one at a time, and prints how many seeds find each.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command")]
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use samsarrow_client::log::{Levels, LogSubscriber, Logger};
 use samsarrow_simulation::{DEFECTS, Outcome, Plan, World, run, shrink};
+use tracing::Level;
 
 const USAGE: &str = "usage: samsarrow-simulation [--seeds N] [--first N] [--jobs N] [WORLD...]\n       \
                      samsarrow-simulation --seed N [--trace] WORLD\n       \
@@ -76,6 +79,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if all.trace {
+        static LEVELS: Levels = Levels::new();
+        LEVELS.set(&[Some(Level::DEBUG); Logger::ALL.len()]);
+        LogSubscriber::new(&LEVELS, |_, _, line| samsarrow_simnet::trace(&line.text)).start();
+    }
     let passed = match all.seed {
         Some(seed) => all.worlds.iter().all(|world| replay(*world, seed, all.trace)),
         None if all.defects => find_defects(&all),

@@ -4,7 +4,7 @@
 use samsarrow_simulation::{Plan, World, run};
 
 /// Seeds that have failed, each with the defect that it found.
-const FAILED: [(World, u64); 9] = [
+const FAILED: [(World, u64); 13] = [
     // A new broker that closed connections was taken for Kafka 0.9, and got messages in format v0.
     (World::Produce, 2),
     (World::Produce, 8),
@@ -17,6 +17,14 @@ const FAILED: [(World, u64); 9] = [
     (World::Groups, 11),
     // A member took an assignment that the coordinator had replaced.
     (World::Groups, 145),
+    // A static member that returned with another subscription took its old assignment.
+    (World::Groups, 217),
+    // Batches of a recreated topic were sent while batches of the old topic were in flight, and written twice.
+    (World::Topics, 20030),
+    // Stale metadata of the broker had the id of a recreated topic and the epochs of the old topic.
+    (World::Topics, 20314),
+    // A heartbeat and a lookup of topics waited for each other.
+    (World::Topics, 20492),
     // A late EndTxn committed the next transaction, which only brokers with transaction version 2 prevent.
     (World::Transactions, 2230),
     // Offsets of a member that had lost its membership were committed, and rows twice.

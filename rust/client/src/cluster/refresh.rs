@@ -10,6 +10,7 @@ use samsarrow_wire::messages::metadata::MetadataRequestTopic;
 use samsarrow_wire::messages::{MetadataRequest, MetadataResponse};
 use samsarrow_wire::sync::lock;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::broker::Load;
@@ -37,6 +38,21 @@ const NO_CREATION: i16 = 4;
 const MAX_UNKNOWN: u32 = 2;
 /// Like [`MAX_UNKNOWN`], but for a topic that the Metadata request may auto-create.
 const MAX_UNKNOWN_WHILE_CREATING: u32 = 5;
+
+/// Runs work that needs the refresh lock in a task, which is aborted if the caller is dropped.
+///
+/// A caller may stop polling its call while it waits for something else, for example in the handler of a `select!`
+/// branch. If that needs metadata too, a lock that the call holds, or that is handed to it, would never be released.
+async fn in_task(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    match task.join_next().await {
+        Some(Ok(result)) => result,
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime ends.
+        _ => Err(Error::closed("the client")),
+    }
+}
 
 impl Cluster {
     /// Waits until the metadata of all these topics is known.
@@ -181,6 +197,11 @@ impl Cluster {
     /// topics that a caller waits for.
     async fn fetch_missing(&self, names: &[&str], purpose: Purpose, timeout: Duration) -> Result<()> {
         self.topic_registry().mark_awaited(names, purpose);
+        let (cluster, names) = (self.clone(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        in_task(async move { cluster.fetch_missing_exclusively(&names, timeout).await }).await
+    }
+
+    async fn fetch_missing_exclusively(&self, names: &[String], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let late = |_| Error::timeout("metadata", timeout);
         let _guard = timeout_at(deadline, self.inner.refresh_lock.lock()).await.map_err(late)?;
@@ -189,7 +210,7 @@ impl Cluster {
             return Ok(());
         }
         let awaited = self.topic_registry().take_awaited();
-        if !awaited.any_of(names) {
+        if !awaited.any_of(&names.iter().map(String::as_str).collect::<Vec<_>>()) {
             // The previous holder of the lock has also requested these topics.
             return Ok(());
         }
@@ -199,6 +220,11 @@ impl Cluster {
 
     /// Requests the metadata of all registered topics. Callers that arrive during a request share its response.
     pub async fn refresh(&self, timeout: Duration) -> Result<()> {
+        let cluster = self.clone();
+        in_task(async move { cluster.refresh_exclusively(timeout).await }).await
+    }
+
+    async fn refresh_exclusively(&self, timeout: Duration) -> Result<()> {
         let seen = self.inner.refreshes.load(Ordering::Acquire);
         let deadline = Instant::now() + timeout;
         let late = |_| Error::timeout("metadata", timeout);

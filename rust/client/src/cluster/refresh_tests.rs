@@ -50,3 +50,18 @@ async fn leader_epochs_are_ignored_before_metadata_v9() {
         broker.shutdown().await;
     }
 }
+
+/// Regression test: the refresh of a call that was no longer polled kept the lock, so that no other call got metadata.
+#[tokio::test]
+async fn refresh_does_not_wait_for_calls_that_are_not_polled() {
+    let broker = Broker::start(BrokerOptions::default()).await.unwrap();
+    let servers = ("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()));
+    let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, [servers]).unwrap()).unwrap();
+    let mut calls: Vec<_> = (0..2).map(|_| Box::pin(cluster.refresh(Duration::from_secs(60)))).collect();
+    for call in &mut calls {
+        assert!(timeout(Duration::ZERO, call.as_mut()).await.is_err());
+    }
+    cluster.refresh(Duration::from_secs(10)).await.unwrap();
+    drop(calls);
+    broker.shutdown().await;
+}
