@@ -428,6 +428,12 @@ def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:
     assert set(text["properties"]) == {"id", "city"}
 
 
+def test_doctor(command: Command, admin: Admin) -> None:
+    create(admin, "checked")
+    findings = rows(command("doctor", "-t", "checked", "--json"))
+    assert {finding["status"] for finding in findings} <= {"ok", "skipped", "warning"}, findings
+
+
 def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
     mine = [item for item in request.session.items if item.path == request.path]
     if {item.originalname for item in mine} != {name for name in vars(request.module) if name.startswith("test_")}:

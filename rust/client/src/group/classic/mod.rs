@@ -124,7 +124,7 @@ impl ClassicMember<'_> {
         let rejoin = self.apply(assigned).await?;
         if let Some(tp) = foreign.first() {
             let error = Error::State(format!("the coordinator assigned {tp}, whose topic is not subscribed"));
-            tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
+            self.log_rejoin(&error);
             return Ok(GenerationOutcome::Missed(error));
         }
         if rejoin {
