@@ -35,6 +35,8 @@ TESTED_ELSEWHERE = {
     "docs/migrating/aiokafka.md": "tests/house/test_docs_migrating.py",
     "docs/migrating/confluent-kafka.md": "tests/house/test_docs_migrating.py",
     "docs/migrating/kafka-python.md": "tests/house/test_docs_migrating.py",
+    "docs/processes.md": "tests/house/test_docs_processes.py",
+    "docs/production.md": "tests/house/test_docs_production.py",
     "docs/security.md": "tests/security/test_guide.py",
 }
 # Last output lines of programs whose pages do not show the output.

@@ -10,6 +10,7 @@ import pytest
 
 from support.benchmarks import PAGE, Table, digits, number, sections, tables
 from support.fences import ROOT, pages
+from support.tuning_numbers import effects
 
 READ = "A topic into Arrow"
 WRITE = "An Arrow table into a topic"
@@ -55,6 +56,16 @@ def claims() -> dict[str, list[str]]:
             f"takes {loops.cell('10,000 awaited sends at a time (`gather`)', CPU)} µs"
             for loops in [Table(loops.head, [row for row in loops.rows if row[1] == "samsarrow"])]
         ],
+        "docs/compared.md": [
+            f"| {' | '.join(table.cell(client, column, **of) for client in clients)} |"
+            for table, column, clients, of in (
+                (read, "records/s", ("samsarrow", "confluent-kafka", "aiokafka"), {"of": "100 B"}),
+                (read, CPU, ("samsarrow", "confluent-kafka", "aiokafka"), {"of": "100 B"}),
+                (write, "records/s", ("samsarrow, `send_batch`", "confluent-kafka, out of a table", "aiokafka"), {}),
+                (write, "records/s", ("samsarrow, `send`", "confluent-kafka, `produce`"), {}),
+            )
+        ],
+        "docs/tuning.md": [loop, *effects().values()],
         "docs/values.md": [
             f"{number(values.rows[1][2]) / number(values.rows[0][2]):.2f} times the CPU time for two of eight fields"
         ],
