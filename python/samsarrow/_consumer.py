@@ -35,6 +35,7 @@ from samsarrow.group import (
     RebalanceListener,
     check_listener,
     check_rows,
+    check_topics,
     to_offsets,
 )
 from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
@@ -161,7 +162,7 @@ class ConsumerBase(PositionCalls):
         The next `poll` joins the group.
 
         Args:
-            topics: topic names.
+            topics: topic names. A name is never a regular expression, unlike in librdkafka, where `^` starts one.
             pattern: regular expression to pass instead of names. It must match a whole topic name. New topics that
                 match are found within `metadata.max.age.ms`. RE2 syntax: no look-around, no back references. With
                 `group.protocol=consumer` the broker does the matching.
@@ -169,16 +170,11 @@ class ConsumerBase(PositionCalls):
                 awaitable results of its methods.
 
         Raises:
-            ConfigurationError: `group.id` is not set, partitions are manually assigned, the pattern is invalid, or
-                both or neither of topics and pattern are set.
+            ConfigurationError: `group.id` is not set, partitions are manually assigned, the pattern is invalid, a
+                topic name starts with `^`, or both or neither of topics and pattern are set.
             TypeError: `listener` is not a `RebalanceListener`.
         """
-        if isinstance(topics, str):
-            raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
-        names = list(topics)
-        for name in names:
-            if not isinstance(name, str):
-                raise TypeError(f"topics are names: subscribe got {name!r}")
+        names = check_topics(topics)
         check_listener(listener)
         if bool(names) == (pattern is not None):
             raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")

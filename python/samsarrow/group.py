@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow.exceptions import ConfigurationError
 from samsarrow.types import ConsumerRecord, OffsetAndMetadata, TopicPartition, to_committed, to_pair
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
@@ -64,6 +65,24 @@ class RebalanceListener:
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> object:
         """Called with partitions that other members may already own."""
         return self.on_partitions_revoked(partitions) if self._lost is None else self._lost(partitions)
+
+
+def check_topics(topics: Iterable[str]) -> list[str]:
+    """Returns the topics of a subscription; raises an error for a single name, and for librdkafka's `^` patterns."""
+    if isinstance(topics, str):
+        raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"topics are names: subscribe got {name!r}")
+        # Names cannot contain `^`. librdkafka matches prefixes, and `pattern` whole names.
+        if name.startswith("^"):
+            whole = name if name.endswith(("$", ".*")) else f"{name}.*"
+            raise ConfigurationError(
+                f"subscribe takes topic names, and {name!r} is a regular expression: pass pattern={whole!r}, "
+                "which must match whole names"
+            )
+    return names
 
 
 def check_listener(listener: object) -> None:

@@ -1,6 +1,7 @@
 """Arguments of the wrong type raise an error that names the argument."""
 
 import pickle
+import re
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -86,6 +87,18 @@ def test_callbacks_must_be_callable():
             consumer.subscribe([5])
     with pytest.raises(TypeError, match="takes functions"):
         RebalanceListener(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"), [("^a.*", "^a.*"), ("^a", "^a.*"), ("^a$", "^a$"), ("^(a|b)", "^(a|b).*")]
+)
+def test_patterns_of_librdkafka_are_not_topic_names(name: str, pattern: str):
+    with Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer:
+        with pytest.raises(ConfigurationError, match=re.escape(f"pass pattern={pattern!r}")):
+            consumer.subscribe(["orders", name])
+        assert consumer.subscription() is None
+        consumer.subscribe(pattern=pattern)
+        assert consumer.subscription() == pattern
 
 
 def test_done_callbacks_must_be_callable():
