@@ -111,6 +111,12 @@ def test_reference_has_an_entry_for_each_option_metric_and_error() -> None:
     assert entries("errors.md") >= {name for _, name, *_ in _core.error_table()} | {"ClosedError"}
 
 
+def test_metrics_on_the_monitoring_page_exist() -> None:
+    names = set(re.findall(r"\bsamsarrow_\w+", (ROOT / "docs" / "monitoring.md").read_text()))
+    assert names
+    assert names <= {spec.prometheus for kind in ("producer", "consumer", "admin") for spec in table(kind)}
+
+
 def test_page_of_other_clients_options_is_current() -> None:
     for name in ("confluent_kafka", "kafka", "aiokafka"):
         pytest.importorskip(name, reason=f"{name} is not installed")

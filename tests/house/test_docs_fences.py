@@ -3,11 +3,14 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from samsarrow.testing import Broker, Registry
+from support import postgres
 from support.commands import runner
 from support.fences import (
     ROOT,
@@ -44,8 +47,18 @@ LAST_LINES = {
     "docs/notebooks.md": ["2 rows", "3 points"],
     "docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"],
 }
-# Modules that the programs of a page import. The modules emit warnings, so these pages do not run in strict mode.
-NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
+# Modules that the programs of a page import.
+NEEDS = {
+    "docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql"),
+    "docs/monitoring.md": ("prometheus_client", "opentelemetry.sdk"),
+    "docs/recipes/cdc.md": ("duckdb",),
+    "docs/recipes/pandas.md": ("pandas",),
+    "docs/recipes/postgres.md": ("psycopg",),
+}
+# Pages whose modules emit warnings, so that they do not run in strict mode.
+WARNS = {"docs/integrations.md"}
+# Pages whose programs connect to PostgreSQL.
+POSTGRES = {"docs/recipes/postgres.md"}
 # Characters in a line of code on the site, in the narrowest window with both columns of links.
 WIDTH = 84
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
@@ -86,6 +99,23 @@ def test_fences_fit_the_width_of_a_page() -> None:
     assert lines == [], f"lines of code that are longer than {WIDTH} characters are cut off on the site"
 
 
+@contextmanager
+def database(page: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starts the PostgreSQL server of a page that needs one, and sets libpq's environment variables."""
+    if page not in POSTGRES:
+        yield
+        return
+    try:
+        postgres.programs()
+    except postgres.PostgresUnavailableError as reason:
+        pytest.skip(str(reason))
+    with postgres.server() as where:
+        home, user = re.findall(r"(?:host|user)=(\S+)", where)
+        monkeypatch.setenv("PGHOST", home)
+        monkeypatch.setenv("PGUSER", user)
+        yield
+
+
 @pytest.mark.parametrize("page", list(dict.fromkeys(one.page for one in TESTED_HERE)))
 def test_programs_run_as_written(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -97,8 +127,8 @@ def test_programs_run_as_written(
     printed = ""
     work = tmp_path / "work"
     work.mkdir()
-    with Broker(topics=topics_of(text)) as broker, Registry() as registry:
-        addresses = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": page not in NEEDS}
+    with Broker(topics=topics_of(text)) as broker, Registry() as registry, database(page, monkeypatch):
+        addresses = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": page not in WARNS}
         if page in SINGLE_PROGRAM:
             assert {one.language for one in own} == {"python"}
             printed = run("\n".join(one.text for one in own), work, **addresses)
