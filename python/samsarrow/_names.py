@@ -51,7 +51,6 @@ METHODS = {
         "partitions_for_topic": "use partitions_for()",
         "start": "leave it out: clients connect on the first call",
         "stop": "use close()",
-        "topics": "use list_topics() of Admin",
         "unassign": "use assign([])",
     },
     "Admin": {
