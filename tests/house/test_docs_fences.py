@@ -89,12 +89,12 @@ def test_every_fence_is_run() -> None:
 
 def test_fences_fit_the_width_of_a_page() -> None:
     texts = [one for path in (ROOT / "docs").rglob("*.md") for one in fences(path)] + list(fences(ROOT / "README.md"))
-    # Diagrams are not shown as text.
+    # Diagrams are not shown as text, and log lines are not wrapped.
     lines = [
         f"{one.page}:{one.line + number}"
         for one in texts
         for number, line in enumerate(one.text.splitlines(), 1)
-        if one.language != "mermaid" and len(line) > WIDTH
+        if one.language != "mermaid" and one.page != "docs/logging.md" and len(line) > WIDTH
     ]
     assert lines == [], f"lines of code that are longer than {WIDTH} characters are cut off on the site"
 
