@@ -15,6 +15,7 @@ from samsarrow.types import (
     Partitions,
     Seconds,
     TopicPartition,
+    check_topic,
     to_milliseconds,
     to_pair,
     to_pairs,
@@ -81,6 +82,7 @@ class PositionCalls(Runner):
         return {TopicPartition(*tp): lag for tp, lag in await self._run(self._open.lag(to_seconds(timeout)))}
 
     async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
+        check_topic(topic)
         return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
 
     def assign(self, *partitions: Partitions) -> None:
@@ -133,6 +135,9 @@ def to_topics(arguments: tuple[str | Iterable[str], ...]) -> list[str]:
     """Returns topic names, each passed by itself or in an iterable, without repetitions."""
     names: dict[str, None] = {}
     for argument in arguments:
+        # Bytes and named tuples, such as a TopicPartition, are iterables but no lists of names.
+        if not isinstance(argument, Iterable) or isinstance(argument, bytes) or hasattr(argument, "_fields"):
+            raise TypeError(f"assign_topics takes names of topics, not {type(argument).__name__}")
         names.update(dict.fromkeys([argument] if isinstance(argument, str) else argument))
     if invalid := [name for name in names if not isinstance(name, str)]:
         raise TypeError(f"assign_topics takes names of topics, not {invalid[0]!r}")

@@ -19,6 +19,7 @@ from samsarrow.types import (
     RecordMetadata,
     Seconds,
     TopicPartition,
+    check_topic,
     to_milliseconds,
     to_seconds,
 )
@@ -190,6 +191,7 @@ class ProducerBase(Runner):
         return self._run(self._open.flush(to_seconds(timeout), self._raises if errors is None else _raises(errors)))
 
     async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
+        check_topic(topic)
         return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
 
     def _init_transactions(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
@@ -236,7 +238,11 @@ class ProducerBase(Runner):
             )
         group, member, generation, instance = group_metadata
         identity = (group, member, generation, instance)
-        return self._run(self._open.send_offsets_to_transaction(to_offsets(offsets), identity, to_seconds(timeout)))
+        pairs = to_offsets(offsets)
+        for (topic, partition), (offset, _, _) in pairs:
+            if offset < 0:
+                raise ConfigurationError(f"cannot commit offset {offset} of {topic}-{partition}: offsets start at 0")
+        return self._run(self._open.send_offsets_to_transaction(pairs, identity, to_seconds(timeout)))
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)

@@ -20,7 +20,7 @@ from samsarrow.partitioner import reader_of
 from samsarrow.ranges.planning import Request, check_request, make_plan
 from samsarrow.ranges.plans import OnLoss
 from samsarrow.ranges.split_read import range_reader
-from samsarrow.types import PartOutcome, TopicPartition
+from samsarrow.types import PartOutcome, TopicPartition, check_topic
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 _BAR_ROWS = 100_000
 # Prefix of columns that pandas adds for an index without a name.
 _PANDAS_INDEX = "__index_level_"
+# Remedies for objects that are not tables, by the names of their classes.
+_HINTS = {
+    "LazyFrame": ": collect() it first",
+    "Series": ": pass series.to_frame()",
+    "dict": ": pass pyarrow.table(data)",
+    "list": ": pass pyarrow.Table.from_pylist(rows), or pyarrow.Table.from_batches(batches)",
+    "generator": ": pass pyarrow.RecordBatchReader.from_batches(schema, batches)",
+    "ndarray": ': pass pyarrow.table({"value": array})',
+}
 Advance = Callable[[int], None]
 
 
@@ -121,8 +130,7 @@ def check_write(
         ConfigurationError: a column does not exist.
         TypeError: an argument has the wrong type.
     """
-    if not isinstance(topic, str) or not topic:
-        raise ConfigurationError(f"topic is the name of one topic, not {topic!r}")
+    check_topic(topic)
     reader = _reader(data)
     names = reader.schema.names
     roles = {"key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
@@ -248,7 +256,9 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         from pyarrow.interchange import from_dataframe
 
         return reader_of(from_dataframe(data))
-    hint = ": collect() it first" if type(data).__name__ == "LazyFrame" else ""
+    hint = next(
+        (text for kind, text in _HINTS.items() if any(kind == base.__name__ for base in type(data).__mro__)), ""
+    )
     raise TypeError(
         f"data is a table, frame or reader with __arrow_c_stream__, __arrow_c_array__ or __dataframe__, not "
         f"{type(data).__name__}{hint}"

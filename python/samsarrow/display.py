@@ -26,7 +26,9 @@ class Records:
 
     @property
     def _footer(self) -> str:
-        return f"{len(self.rows):,} of {self.total:,} rows" if self.total > len(self.rows) else f"{self.total:,} rows"
+        if self.total > len(self.rows):
+            return f"{len(self.rows):,} of {self.total:,} rows"
+        return f"{self.total:,} row{'' if self.total == 1 else 's'}"
 
     def __repr__(self) -> str:
         cells = [self.names, *(["null" if cell is None else cell for cell in row] for row in self.rows)]
@@ -67,12 +69,15 @@ def show(data: Any, rows: int = 10, *, width: int = 60) -> Records:
         TypeError: the data is not a table, or is a stream, whose rows would be lost.
         ValueError: `rows` or `width` is out of range.
     """
+    for name, number in (("rows", rows), ("width", width)):
+        if not hasattr(number, "__index__"):
+            raise TypeError(f"{name} must be an int, not {type(number).__name__}")
     if index(rows) < 0 or index(width) < 1:
         raise ValueError(f"rows must be 0 or more, and width 1 or more: got rows={rows}, width={width}")
     table = _table(data)
     names = [str(name) for name in table.column_names]
-    shown = table.slice(0, rows)
-    columns = [[_cell(value.as_py(), width) for value in column] for column in shown.columns]
+    shown = table.slice(0, min(index(rows), table.num_rows))
+    columns = [[_cell(_value(value), width) for value in column] for column in shown.columns]
     return Records(names, [list(row) for row in zip(*columns, strict=True)], table.num_rows)
 
 
@@ -83,12 +88,24 @@ def _table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         raise TypeError("show does not read streams, whose rows would be lost: pass a batch, or reader.read_all()")
+    if isinstance(data, pa.Array | pa.ChunkedArray) or type(data).__name__ == "Series":
+        kind = type(data).__name__
+        raise TypeError(f'show takes tables, not columns: pass pyarrow.table({{"name": column}}) for this {kind}')
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return pa.table(data)
     raise TypeError(
         f"show takes a RecordBatch, a Table or another object with the Arrow PyCapsule interface: got "
         f"{type(data).__name__}"
     )
+
+
+def _value(scalar: pa.Scalar[Any]) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        # A time that `datetime` does not represent: a record may have any number as its timestamp.
+        number = getattr(scalar, "value", None)
+        return number if isinstance(number, int) else pa.array([scalar]).to_string(skip_new_lines=True)[1:-1]
 
 
 def _cell(value: Any, width: int) -> str | None:

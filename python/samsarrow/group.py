@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -68,9 +69,14 @@ class RebalanceListener:
 
 
 def check_topics(topics: Iterable[str]) -> list[str]:
-    """Returns the topics of a subscription; raises an error for a single name, and for librdkafka's `^` patterns."""
+    """Returns the topics of a subscription. Rejects single names, other types, and librdkafka's `^` patterns."""
     if isinstance(topics, str):
         raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
+    if isinstance(topics, re.Pattern):
+        raise TypeError("subscribe takes a list of topics: pass a regular expression as pattern=")
+    # A named tuple, such as a TopicPartition, is no list.
+    if not isinstance(topics, Iterable) or isinstance(topics, bytes) or hasattr(topics, "_fields"):
+        raise TypeError(f"subscribe takes a list of topics, not {type(topics).__name__}")
     names = list(topics)
     for name in names:
         if not isinstance(name, str):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
+# Maximum seconds of a timeout, 31 years. The Rust client does not represent every float.
+_LONGEST = 1e9
 
 Seconds: TypeAlias = float | timedelta
 """A time span: seconds as a number, or a `timedelta`."""
@@ -311,13 +313,15 @@ def to_seconds(time: Seconds | None) -> float | None:
     Raises:
         TypeError: the duration is neither a number nor a timedelta.
     """
-    if time is None or isinstance(time, float | int):
-        return time
+    if time is None:
+        return None
+    if isinstance(time, float | int):
+        return min(time, _LONGEST)
     if isinstance(time, timedelta):
-        return time.total_seconds()
+        return min(time.total_seconds(), _LONGEST)
     if isinstance(time, str) or not hasattr(time, "__float__"):
         raise TypeError(f"a timeout is a number of seconds or a timedelta: got {time!r}")
-    return float(time)
+    return min(float(time), _LONGEST)
 
 
 def to_count(name: str, count: int | None) -> int | None:
@@ -338,7 +342,25 @@ def to_count(name: str, count: int | None) -> int | None:
         from samsarrow.exceptions import ConfigurationError
 
         raise ConfigurationError(f"{name} must be at least 1, not {number}")
-    return number
+    # No batch has more rows, and the Rust client takes 64 bits.
+    return min(number, INT64)
+
+
+def check_topic(topic: str) -> None:
+    """Rejects an argument that is not a topic name.
+
+    The error does not show a value of another type: a configuration that is passed in place of a topic has passwords,
+    and a table has rows.
+
+    Raises:
+        ConfigurationError: the argument is empty or not text.
+    """
+    if not isinstance(topic, str) or not topic:
+        # Imported here because `exceptions` refers to the types of this module.
+        from samsarrow.exceptions import ConfigurationError
+
+        kind = "an empty text" if isinstance(topic, str) else type(topic).__name__
+        raise ConfigurationError(f"topic is the name of one topic, not {kind}")
 
 
 def to_milliseconds(time: int | datetime) -> int:

@@ -3,15 +3,16 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import samsarrow
-from samsarrow import Producer, TopicPartition, aio
+from samsarrow import Producer, TopicPartition, aio, ranges
 from samsarrow.exceptions import (
     BadValueError,
     ConfigurationError,
@@ -121,8 +122,12 @@ def test_since(servers: str) -> None:
     [
         ({"since": timedelta(hours=1), "start": "earliest"}, "since and start contradict each other"),
         ({"since": "earliest"}, "since is a time, not 'earliest': pass it as start"),
-        ({"since": "yesterday"}, "since is 'earliest'"),
+        ({"since": "yesterday"}, "since is a datetime, a timedelta before now, or a time such as"),
+        ({"since": timedelta(days=999_999_999)}, "since .* reaches before the year 1"),
         ({"group_id": "g"}, "omit group.id"),
+        ({"auto_offset_reset": "latest"}, "pass start= in place of auto.offset.reset"),
+        ({"value_format": "json"}, r"value_format='json' needs a schema: pass Json\(schema\)"),
+        ({"topic": ""}, "topic is the name of one topic, not an empty text"),
     ],
 )
 def test_arguments_of_read_are_rejected(servers: str, arguments: dict[str, Any], text: str) -> None:
@@ -131,9 +136,42 @@ def test_arguments_of_read_are_rejected(servers: str, arguments: dict[str, Any],
 
 
 @pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"since": 3600}, "since is a datetime, a timedelta before now, or ISO 8601 text, not int"),
+        ({"partitions": ["0"]}, "partitions is a list of partition numbers, which are int: got '0'"),
+        ({"partitions": [0.0]}, "partitions is a list of partition numbers, which are int: got 0.0"),
+    ],
+)
+def test_arguments_of_other_types_are_rejected(servers: str, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        read(servers, **arguments)
+
+
+def test_offsets_of_numpy(servers: str) -> None:
+    with Producer(bootstrap_servers=servers) as producer:
+        for _ in range(3):
+            producer.send("t", b"x", partition=0)
+    assert read(servers, start={T0: np.int64(1)}, partitions=[0]).num_rows == 2
+
+
+def test_errors_do_not_show_an_argument_in_place_of_the_topic() -> None:
+    config: Any = {"bootstrap.servers": "localhost:1", "sasl.password": "hunter2"}
+    calls: list[Callable[[], object]] = [
+        lambda: samsarrow.read(config),
+        lambda: samsarrow.write(config, ROWS),
+        lambda: ranges.plan(config),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigurationError, match=r"topic is the name of one topic, not dict$"):
+            call()
+
+
+@pytest.mark.parametrize(
     ("data", "arguments", "kind", "text"),
     [
-        ([{"id": 1}], {}, TypeError, "data is a table, frame or reader .* not list"),
+        ([{"id": 1}], {}, TypeError, r"data is a table, frame or reader .* not list: pass pyarrow.Table.from_pylist"),
+        ({"id": [1]}, {}, TypeError, r"not dict: pass pyarrow.table\(data\)"),
         (
             ROWS,
             {},
@@ -143,7 +181,7 @@ def test_arguments_of_read_are_rejected(servers: str, arguments: dict[str, Any],
         (ROWS, {"key": "idd", "value": "id"}, ConfigurationError, "key: there is no column 'idd' among id, amount"),
         (ROWS, {"partition": 0, "value": "id"}, TypeError, "partition is the name of a column, not int"),
         (ROWS, {"value": "amount"}, ConfigurationError, "amount"),
-        (ROWS, {"value_format": "jsn"}, ConfigurationError, "value_format must be json or ipc"),
+        (ROWS, {"value_format": "jsn"}, ConfigurationError, "one of json, ipc, .* not 'jsn'; did you mean json"),
         (ROWS, {"value": "id", "linger_mss": 1}, ConfigurationError, "linger.ms"),
     ],
 )

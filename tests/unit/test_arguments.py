@@ -14,6 +14,7 @@ from samsarrow import (
     AsyncSchemaRegistry,
     Avro,
     Consumer,
+    ConsumerGroupMetadata,
     NewTopic,
     OffsetAndMetadata,
     Producer,
@@ -101,6 +102,50 @@ def test_patterns_of_librdkafka_are_not_topic_names(name: str, pattern: str):
         assert consumer.subscription() == pattern
 
 
+@pytest.mark.parametrize("topics", [None, 5, b"t", TopicPartition("t", 0)])
+def test_topics_must_be_names(topics):
+    kind = type(topics).__name__
+    with Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer, Producer(bootstrap_servers=NOWHERE) as producer:
+        with pytest.raises(TypeError, match=f"subscribe takes a list of topics, not {kind}"):
+            consumer.subscribe(topics)
+        with pytest.raises(TypeError, match=f"assign_topics takes names of topics, not {kind}"):
+            consumer.assign_topics(topics)
+        for client in (consumer, producer):
+            with pytest.raises(ConfigurationError, match=f"topic is the name of one topic, not {kind}"):
+                client.partitions_for(topics)
+
+
+def test_a_compiled_pattern_is_not_a_list_of_topics():
+    with (
+        Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer,
+        pytest.raises(TypeError, match="pass a regular expression as pattern="),
+    ):
+        consumer.subscribe(re.compile("t.*"))
+
+
+def test_mappings_whose_values_would_be_lost():
+    with (
+        Admin(bootstrap_servers=NOWHERE) as admin,
+        pytest.raises(TypeError, match=r"topics must be .* not a mapping, whose values would be lost"),
+    ):
+        admin.create_topics({"t": 3})
+
+
+def test_negative_offsets_of_transactions():
+    group = ConsumerGroupMetadata("g", "", -1, None)
+    with (
+        Producer(bootstrap_servers=NOWHERE, transactional_id="x") as producer,
+        pytest.raises(ConfigurationError, match="cannot commit offset -1 of t-0: offsets start at 0"),
+    ):
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): -1}, group)
+
+
+def test_huge_numbers_of_rows():
+    with Consumer(bootstrap_servers=NOWHERE) as consumer:
+        consumer.assign(TopicPartition("t", 0))
+        assert consumer.poll(0, max_records=2**70).num_rows == 0
+
+
 def test_done_callbacks_must_be_callable():
     with Producer(bootstrap_servers=NOWHERE) as producer:
         delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
@@ -124,6 +169,7 @@ def test_timeout_conversion():
     assert to_seconds(None) is None
     assert to_seconds(timedelta(milliseconds=5)) == 0.005
     assert to_seconds(np.float32(0.5)) == 0.5
+    assert to_seconds(1e300) == to_seconds(10**400) == to_seconds(np.float64("inf")) == 1e9
     for bad in ("1", b"1", [1]):
         with pytest.raises(TypeError, match="number of seconds or a timedelta"):
             to_seconds(bad)

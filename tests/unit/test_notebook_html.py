@@ -189,6 +189,30 @@ def test_show_of_narrow_cells(width):
     assert all(len(cell) <= width for row in shown.rows for cell in row)
 
 
+def test_show_times_that_datetime_does_not_represent():
+    late = pa.array([2**62], pa.timestamp("ms", "UTC"))
+    shown = show(pa.table({"timestamp": late, "list": pa.array([[2**62]], pa.list_(late.type))}))
+    assert shown.rows == [["4611686018427387904", "[<value out of range: 4611686018427387904>]"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((pa.array([1]),), r'pass pyarrow.table\({"name": column}\) for this Int64Array'),
+        ((pa.chunked_array([[1]]),), "for this ChunkedArray"),
+        ((pa.table({"a": [1]}), "x"), "rows must be an int, not str"),
+        ((pa.table({"a": [1]}), None), "rows must be an int, not NoneType"),
+    ],
+)
+def test_show_rejects_arguments_of_other_types(arguments, text):
+    with pytest.raises(TypeError, match=text):
+        show(*arguments)
+
+
+def test_show_of_a_huge_number_of_rows():
+    assert str(show(pa.table({"a": [1]}), 10**30)).splitlines()[-1] == "1 row"
+
+
 def test_show_rejects_streams_and_other_objects():
     table = pa.table({"a": [1]})
     with pytest.raises(TypeError, match="streams"):

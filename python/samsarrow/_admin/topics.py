@@ -62,6 +62,8 @@ def create_topics(
     """
     if isinstance(topics, str):
         raise TypeError("topics must be a sequence of names or NewTopics, not one str")
+    if isinstance(topics, Mapping):
+        raise TypeError("topics must be a sequence of names or NewTopics, not a mapping, whose values would be lost")
     new_topics = [
         t if isinstance(t, NewTopic) else NewTopic(t, num_partitions, replication_factor, dict(configs or {}))
         for t in topics

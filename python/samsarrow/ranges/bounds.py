@@ -53,9 +53,19 @@ class Position(NamedTuple):
         if isinstance(bound, timedelta):
             if bound < timedelta():
                 raise ConfigurationError(f"{name} is a timedelta before now, so it must not be negative: {bound!r}")
-            return cls(name, "time", time=_milliseconds(name, datetime.now(UTC) - bound))
+            try:
+                time = datetime.now(UTC) - bound
+            except OverflowError:
+                raise ConfigurationError(
+                    f"{name} is a timedelta before now, and reaches before the year 1: {bound}"
+                ) from None
+            return cls(name, "time", time=_milliseconds(name, time))
         if isinstance(bound, Mapping):
             return cls(name, "offsets", offsets=_checked(name, bound, topic))
+        if name == "since":
+            raise TypeError(
+                f"since is a datetime, a timedelta before now, or ISO 8601 text, not {type(bound).__name__}"
+            )
         raise TypeError(
             f"{name} is 'earliest', 'latest', a datetime, a timedelta before now, a time as ISO text, 'group:NAME' or "
             f"a mapping of TopicPartition to offset, not {type(bound).__name__}"
@@ -74,6 +84,11 @@ class Position(NamedTuple):
         try:
             time = datetime.fromisoformat(text)
         except ValueError:
+            if name == "since":
+                raise ConfigurationError(
+                    f"since is a datetime, a timedelta before now, or a time such as '2026-11-01T10:00' or "
+                    f"'2026-11-01T10:00:00Z', not {text!r}"
+                ) from None
             raise ConfigurationError(
                 f"{name} is 'earliest', 'latest', 'group:NAME', the text of Offsets.to_json(), or a time such as "
                 f"'2026-11-01T10:00' or '2026-11-01T10:00:00Z', not {text!r}"
@@ -150,7 +165,8 @@ def _checked(name: str, offsets: Mapping[TopicPartition, int], topic: str) -> Ma
     checked: dict[TopicPartition, int] = {}
     for tp, offset in offsets.items():
         pair = to_pair(tp)
-        at = to_committed(offset)[0] if isinstance(offset, int | OffsetAndMetadata) else None
+        integer = isinstance(offset, OffsetAndMetadata) or hasattr(offset, "__index__")
+        at = to_committed(offset)[0] if integer else None
         if at is None or isinstance(offset, bool):
             raise TypeError(f"{name} has {offset!r} as the offset of {name_of(tp)}: offsets are int")
         if pair[0] != topic:

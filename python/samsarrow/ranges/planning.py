@@ -16,8 +16,8 @@ from samsarrow.exceptions import ConfigurationError, OffsetOutOfRangeError
 from samsarrow.ranges.bounds import Bound, Position, check_end, check_start
 from samsarrow.ranges.lookup import TopicIds, committed, schema_of
 from samsarrow.ranges.plans import OffsetRange, Offsets, OnDataLoss, Plan, Source, make
-from samsarrow.types import Seconds, TopicPartition, to_seconds
-from samsarrow.values.decode import PLAIN, Format
+from samsarrow.types import Seconds, TopicPartition, check_topic, to_seconds
+from samsarrow.values.decode import Format, check_format
 
 # Options that a bounded read sets itself.
 _FIXED = {"auto.offset.reset": "none", "allow.auto.create.topics": False, "enable.auto.commit": False}
@@ -79,9 +79,8 @@ def check_request(
         ConfigurationError: an argument or option is invalid.
         TypeError: an argument has the wrong type.
     """
-    if not isinstance(topic, str) or not topic:
-        raise ConfigurationError(f"topic is the name of one topic, not {topic!r}")
-    if splits is not None and (not isinstance(splits, int) or isinstance(splits, bool) or splits < 1):
+    check_topic(topic)
+    if splits is not None and (not hasattr(splits, "__index__") or isinstance(splits, bool) or splits < 1):
         raise ConfigurationError(f"splits is a number of at least 1, not {splits!r}")
     if on_data_loss not in get_args(OnDataLoss):
         raise ConfigurationError(f"on_data_loss is 'raise' or 'skip', not {on_data_loss!r}")
@@ -94,10 +93,8 @@ def check_request(
     if seconds is not None and not seconds > 0:
         raise ConfigurationError(f"timeout is a number of seconds above 0, not {timeout!r}")
     for argument, found in (("key_format", key_format), ("value_format", value_format)):
-        if isinstance(found, str) and found not in PLAIN:
-            raise ConfigurationError(
-                f"{argument} must be Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, not {found!r}"
-            )
+        if found is not None:
+            check_format(found, argument)
     names = _column_names(columns)
     positions = Position.of(start_name, start, topic), Position.of("end", end, topic)
     check_start(*positions)
@@ -111,7 +108,7 @@ def check_request(
         topic,
         _consumer_options(config, options, names),
         *positions,
-        splits,
+        None if splits is None else index(splits),
         _numbers(partitions),
         names,
         key_format,
@@ -235,6 +232,8 @@ def _consumer_options(
     given = [name for name, _ in pairs]
     for name in _NOT_FOR_READS:
         if name in given:
+            if name == "auto.offset.reset":
+                raise ConfigurationError("a bounded read has a start: pass start= in place of auto.offset.reset")
             raise ConfigurationError(f"a bounded read is not a member of a group and commits nothing: omit {name}")
     if repeated := next((name for name in given if given.count(name) > 1), None):
         raise ConfigurationError(f"option {repeated} is given twice")
@@ -272,8 +271,11 @@ def _numbers(partitions: Iterable[int] | None) -> tuple[int, ...] | None:
         return None
     if isinstance(partitions, int | str):
         raise TypeError(f"partitions is a list of partition numbers, not {partitions!r}")
-    numbers = tuple(sorted({number.partition if isinstance(number, TopicPartition) else index(number)
-                            for number in partitions}))  # fmt: skip
+    found = {number.partition if isinstance(number, TopicPartition) else number for number in partitions}
+    for number in found:
+        if not hasattr(number, "__index__"):
+            raise TypeError(f"partitions is a list of partition numbers, which are int: got {number!r}")
+    numbers = tuple(sorted(index(number) for number in found))
     if not numbers:
         raise ConfigurationError("partitions is empty: pass None to read all partitions")
     return numbers
