@@ -39,14 +39,14 @@ CLASSES = {
 METHODS = {
     "Consumer": {
         "bootstrap_connected": "clients connect on the first call",
-        "consume": "use poll(), which returns a batch of rows, or records()",
+        "consume": "use poll(max_records=…), which returns a batch of rows, or records()",
         "get_watermark_offsets": "use beginning_offsets() and end_offsets()",
         "getmany": "use poll(), which returns a batch of rows",
         "getone": "use records()",
         "highwater": "use end_offsets(), or lag()",
         "incremental_assign": "use assign() with all partitions",
         "incremental_unassign": "use assign() with the remaining partitions",
-        "list_topics": "use list_topics() of Admin",
+        "list_topics": "use topics()",
         "memberid": "use group_metadata()",
         "partitions_for_topic": "use partitions_for()",
         "start": "leave it out: clients connect on the first call",

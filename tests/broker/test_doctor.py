@@ -52,7 +52,7 @@ def test_healthy_cluster(broker: Broker) -> None:
     ("server", "name", "cause", "remedy"),
     [
         ("no-such-host.invalid:9092", "dns", "cannot be resolved", "getent hosts no-such-host.invalid"),
-        ("kafka://127.0.0.1:9092", "dns", "is a URL", "without kafka://"),
+        ("kafka://127.0.0.1:9092", "options", "without kafka://", "correct it"),
         ("127.0.0.1:{port}", "tcp", "connection refused", "listeners"),
     ],
 )
@@ -177,6 +177,13 @@ def test_options(broker: Broker) -> None:
         check(bootstrap_servers=broker.bootstrap_servers, write=True)
     with pytest.raises(ValueError, match="timeout"):
         check(bootstrap_servers=broker.bootstrap_servers, timeout=0)
+    for argument in ("topic", "group"):
+        names: dict = {argument: ["orders"]}
+        with pytest.raises(TypeError, match=f"^{argument} is the name of one {argument}, not list"):
+            check(bootstrap_servers="localhost:1", **names)
+        names[argument] = ""
+        with pytest.raises(ValueError, match=f"^{argument} is empty"):
+            check(bootstrap_servers="localhost:1", **names)
 
 
 def test_ports_of_other_programs() -> None:

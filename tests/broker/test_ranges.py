@@ -181,7 +181,7 @@ def test_removed_offsets_are_an_error_or_are_skipped(
     with pytest.raises(OffsetOutOfRangeError, match=r"t-0: offsets 0 to 4 \(5\) cannot be read: retention"):
         values(strict)
     losses: list[DataLoss] = []
-    with caplog.at_level(logging.WARNING, "samsarrow.ranges"):
+    with caplog.at_level(logging.WARNING, "samsarrow.consumer"):
         assert values(lenient, on_loss=losses.append) == numbers(3, 7)
     assert losses == [DataLoss(T0, 0, 5), DataLoss(T0, 5, 7)]
     assert [loss.count for loss in losses] == [5, 2]

@@ -51,6 +51,9 @@ def doctor(
 
     if write and topic is None:
         raise click.UsageError("--write needs --topic TOPIC")
+    for option, name in (("--topic", topic), ("--group", group)):
+        if name == "":
+            raise click.UsageError(f"{option} is empty: pass a name, or leave it out")
     _quiet()
     counts: Counter[str] = Counter()
     # Profiles and files may also have options of the schema registry.

@@ -69,6 +69,11 @@ def findings(
     seconds = to_seconds(timeout)
     if seconds is None or not 0 < seconds <= 3600:
         raise ValueError(f"timeout={timeout!r}: it must be more than 0 and at most 3600 seconds")
+    for name, found in (("topic", topic), ("group", group)):
+        if found is not None and not isinstance(found, str):
+            raise TypeError(f"{name} is the name of one {name}, not {type(found).__name__}")
+        if found == "":
+            raise ValueError(f"{name} is empty: pass the name of one {name}, or leave it out")
     if write and topic is None:
         raise ValueError("write=True needs a topic")
     return _findings(config, topic, group, write, seconds, options)

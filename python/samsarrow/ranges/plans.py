@@ -29,7 +29,7 @@ OnLoss = Callable[[DataLoss], object]
 FORMAT = 1
 # Maximum number of ranges in the `repr` of a split.
 _SHOWN = 5
-_log = logging.getLogger("samsarrow.ranges")
+_log = logging.getLogger("samsarrow.consumer")
 
 
 class OffsetRange(NamedTuple):
