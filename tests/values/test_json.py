@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from samsarrow import Avro, Json, SchemaRegistry, decode_values, infer_schema
+from samsarrow import Avro, DeadLetter, Json, Protobuf, SchemaRegistry, decode_values, infer_schema
 from samsarrow.exceptions import BadValueError, ConfigurationError, SchemaNotFoundError
 from samsarrow.testing import Registry
 
@@ -246,6 +246,9 @@ def test_registered_schema_defines_the_type(server: Registry) -> None:
     [
         (lambda: Json(), "pass schema or registry"),
         (lambda: Json("{"), "the schema is no JSON"),
+        (lambda: Json({"id": "integer"}), r"no keyword of JSON Schema, .* pass pyarrow.schema\({"),
+        (lambda: Json({"id": pa.int64()}), "no keyword of JSON Schema"),
+        (lambda: DeadLetter("", None), "topic is the name of one topic, not an empty text"),
         (lambda: Json(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
         (lambda: Json(EVENT, fields=["`id"]), "fields has `id, in which a back-quote is not closed"),
         (lambda: Json(DOTTED, fields=["service.name"]), "field service: there is no such field; there are `host.name`"),
@@ -265,6 +268,8 @@ def test_rejects_arguments_of_other_types() -> None:
     for make in (
         lambda: Json(7),
         lambda: Json(EVENT, schema=EVENT),
+        lambda: Protobuf(7),
+        lambda: DeadLetter("dead", {"bootstrap.servers": "localhost:9092"}),
         lambda: Json(EVENT, fields="id"),
         lambda: infer_schema([b"{}"]),
         lambda: infer_schema(pa.array([1])),

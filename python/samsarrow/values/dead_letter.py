@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 import pyarrow as pa
 
 from samsarrow._bounded_reader import slice_rows
+from samsarrow.types import check_topic
 
 if TYPE_CHECKING:
     from samsarrow.aio_producer import AsyncProducer
@@ -29,11 +30,20 @@ class DeadLetter:
         topic: topic to which records are sent.
         producer: producer with which records are sent. The application closes it. A `Consumer` needs a `Producer`, an
             `AsyncConsumer` an `AsyncProducer`.
+
+    Raises:
+        ConfigurationError: `topic` is not a topic name.
+        TypeError: `producer` is not a producer.
     """
 
     __slots__ = ("producer", "topic")
 
     def __init__(self, topic: str, producer: Producer | AsyncProducer) -> None:
+        check_topic(topic)
+        if not hasattr(producer, "_send_batch"):
+            raise TypeError(
+                f"the producer of a DeadLetter is a Producer or AsyncProducer, not {type(producer).__name__}"
+            )
         self.topic, self.producer = topic, producer
 
     def __repr__(self) -> str:

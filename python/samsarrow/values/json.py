@@ -18,6 +18,9 @@ from samsarrow.values.registry_schemas import RegistryFormat, split_source
 
 __all__ = ["Json", "infer_schema"]
 
+# Keywords of which a JSON Schema has one or more.
+_KEYWORDS = {"type", "properties", "items", "enum", "const", "oneOf", "anyOf", "allOf", "not", "if", "required"}
+_KEYWORDS |= {"title", "description", "format", "definitions", "additionalProperties", "patternProperties"}
 Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
 """Columns or type of the rows; or a JSON Schema, as text or parsed."""
 
@@ -174,6 +177,12 @@ def _columns(schema: Schema) -> Any:
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
+        # A schema without keywords allows every value, and a mapping of names to types has none.
+        if schema and _KEYWORDS.isdisjoint(schema) and not any(str(name).startswith("$") for name in schema):
+            raise ConfigurationError(
+                "schema has no keyword of JSON Schema, such as 'type' or 'properties': to name columns and types, pass "
+                'pyarrow.schema({"id": pyarrow.int64()})'
+            )
         return json.dumps(schema)
     kind = pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema
     if not isinstance(kind, pa.DataType):

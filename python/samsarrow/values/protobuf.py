@@ -95,6 +95,8 @@ class Protobuf(RegistryFormat):
         schema, registry = split_source(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError("the schema of the rows is unknown: pass schema or registry")
+        if schema is not None and not isinstance(schema, str | bytes):
+            raise TypeError(f"schema is the text of a .proto file or a FileDescriptorSet, not {type(schema).__name__}")
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
         self._keep(
