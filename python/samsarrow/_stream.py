@@ -296,6 +296,8 @@ class BatchStream(_Closing):
         self, consumer: ConsumerBase, idle: Seconds | None = None, max_rows: int | None = None, signals: bool = False
     ) -> None:
         self._reader = StreamReader(consumer, idle, max_rows, signals)
+        # Shared by all calls of `records`, because it has the rest of a batch if a loop over records is left.
+        self._records = RecordReader(self._reader)
 
     def __iter__(self) -> BatchStream:
         return self
@@ -307,7 +309,7 @@ class BatchStream(_Closing):
         return batch
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """Iterates over the rows of the batches.
+        """Iterates over the rows of the batches. After a loop that was left, a second call continues with the next row.
 
         A signal ends the loop after the current record. The rest of its batch is not committed and is read again.
         """
@@ -324,7 +326,7 @@ class BatchStream(_Closing):
 
 class _Records:
     def __init__(self, stream: BatchStream) -> None:
-        self._stream, self._reader = stream, RecordReader(stream._reader)
+        self._stream, self._reader = stream, stream._records
 
     def __iter__(self) -> _Records:
         return self
@@ -346,6 +348,8 @@ class AsyncBatchStream(_Closing):
         self, consumer: ConsumerBase, idle: Seconds | None = None, max_rows: int | None = None, signals: bool = False
     ) -> None:
         self._reader = StreamReader(consumer, idle, max_rows, signals)
+        # Shared by all calls of `records`, because it has the rest of a batch if a loop over records is left.
+        self._records = RecordReader(self._reader)
 
     def __aiter__(self) -> AsyncBatchStream:
         return self
@@ -358,7 +362,7 @@ class AsyncBatchStream(_Closing):
         return batch
 
     def records(self) -> AsyncRecords:
-        """Iterates over the rows of the batches.
+        """Iterates over the rows of the batches. After a loop that was left, a second call continues with the next row.
 
         A signal ends the loop after the current record. The rest of its batch is not committed and is read again.
         """
@@ -377,7 +381,7 @@ class AsyncRecords:
     """Iterator over the rows of an `AsyncBatchStream`."""
 
     def __init__(self, stream: AsyncBatchStream) -> None:
-        self._stream, self._reader = stream, RecordReader(stream._reader)
+        self._stream, self._reader = stream, stream._records
 
     def __aiter__(self) -> AsyncRecords:
         return self

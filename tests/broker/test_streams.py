@@ -238,6 +238,13 @@ def test_records_respect_max_rows(servers: str, subscribed: Callable[..., Consum
     assert [record.offset for record in subscribed().stream(max_rows=15).records()] == list(range(15))
 
 
+def test_records_continue_after_a_loop_that_was_left(servers: str, subscribed: Callable[..., Consumer]) -> None:
+    fill(servers, "t", 20)
+    stream = subscribed().stream(max_rows=15)
+    assert [next(stream.records()).offset for _ in range(3)] == [0, 1, 2]
+    assert [record.offset for record in stream.records()] == list(range(3, 15))
+
+
 def test_signals_need_the_main_thread(subscribed: Callable[..., Consumer]) -> None:
     consumer, caught = subscribed(), list[Exception]()
 
