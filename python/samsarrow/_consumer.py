@@ -18,7 +18,7 @@ from samsarrow._names import unknown_method
 from samsarrow._sync import base_of_clients
 from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import unregister, watch_consumer
-from samsarrow.config import identity, merge
+from samsarrow.config import identity, max_poll_records, merge
 from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
@@ -104,6 +104,7 @@ class ConsumerBase(PositionCalls):
                 self._check_dead_letter(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(pairs, assignors)
         self._identity = identity(pairs)
+        self._max_poll_records = max_poll_records(pairs)
         # The Rust consumer from the call of `close` until it is closed, which may be after the call has returned.
         self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None

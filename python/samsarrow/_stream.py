@@ -136,7 +136,8 @@ class StreamReader:
                 await self._end(reason)
                 return None
             try:
-                batch = await consumer._poll(min(limit, idle.left()), max_records=self._remaining)
+                rows = None if self._remaining is None else min(self._remaining, consumer._max_poll_records)
+                batch = await consumer._poll(min(limit, idle.left()), max_records=rows)
             except ClosedError:
                 if consumer.closed:
                     continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from samsarrow._core import option_table, options_markdown
@@ -143,3 +144,12 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
 
         pairs += options_of_context(contexts[0], frozenset(kafka_name(name) for name, _ in pairs))
     return pairs
+
+
+def max_poll_records(pairs: Iterable[tuple[str, Any]]) -> int:
+    """Returns `max.poll.records`; its default if the option is a reference of a config provider."""
+    for name, value in pairs:
+        if kafka_name(name) == "max.poll.records" and value is not None:
+            with suppress(ValueError, TypeError):
+                return int(value)
+    return 65_536

@@ -238,6 +238,13 @@ def test_records_respect_max_rows(servers: str, subscribed: Callable[..., Consum
     assert [record.offset for record in subscribed().stream(max_rows=15).records()] == list(range(15))
 
 
+def test_max_rows_does_not_make_batches_larger(servers: str, subscribed: Callable[..., Consumer]) -> None:
+    fill(servers, "t", 50)
+    sizes = [batch.num_rows for batch in subscribed(max_poll_records="10").stream(max_rows=45)]
+    assert sum(sizes) == 45
+    assert max(sizes) == 10
+
+
 def test_records_continue_after_a_loop_that_was_left(servers: str, subscribed: Callable[..., Consumer]) -> None:
     fill(servers, "t", 20)
     stream = subscribed().stream(max_rows=15)
