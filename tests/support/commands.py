@@ -36,6 +36,8 @@ def runner(
     for name in ("SAMSARROW_PROFILE", "SAMSARROW_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SAMSARROW_BOOTSTRAP_SERVERS", servers)
+    # Other tests of this process use pandas.
+    monkeypatch.setattr("samsarrow.cli._block_pandas", lambda: None)
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"") -> Ended:
         monkeypatch.setattr(sys, "argv", ["samsarrow", *map(str, arguments)])

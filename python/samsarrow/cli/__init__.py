@@ -6,8 +6,10 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import Any
 
 import click
@@ -73,7 +75,8 @@ class LazyGroup(CommandGroup):
         except OSError as error:
             # For example, the disk is full, or a file is not readable.
             _forget_output()
-            raise click.ClickException(str(error)) from None
+            file = f"{click.format_filename(error.filename)}: " if error.filename and error.strerror else ""
+            raise click.ClickException(f"{file}{error.strerror}" if file else str(error)) from None
 
 
 @click.group(
@@ -89,7 +92,7 @@ class LazyGroup(CommandGroup):
         "config": "Show settings of clients, and import those of other clients.",
         "configs": "Show, change and compare settings of topics, brokers and groups.",
         "consume": "Read topics: to the terminal, a pipe or files.",
-        "demo": "Flights into Kafka, back as Arrow, committed, and through PySpark.",
+        "demo": "Write flights to Kafka, read them as Arrow, and aggregate them in PySpark.",
         "doctor": "Check the connection to a cluster, and print the cause and remedy of problems.",
         "dump-log": "Print log segments and their indexes.",
         "produce": "Write to a topic: files, or standard input.",
@@ -127,6 +130,20 @@ def _prepare_streams() -> None:
         sys.stdout = open(out.fileno(), "w", encoding=out.encoding, errors=out.errors, closefd=False)  # noqa: SIM115
 
 
+class _NoPandas(MetaPathFinder):
+    """Makes imports of pandas fail."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        """Raises an error for pandas, and leaves all other modules to the other finders."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("commands do not import pandas", name=fullname)
+
+
+def _block_pandas() -> None:
+    """Hides pandas from `pa.array`, whose first call imports it: this takes a second, and no command needs it."""
+    sys.meta_path.insert(0, _NoPandas())
+
+
 def _forget_output() -> None:
     """Redirects stdout to the null device, so that the flush at exit does not fail after an error."""
     # In tests, stdout may be an object without a file descriptor.
@@ -140,6 +157,7 @@ def main() -> None:
     The exit code is then 1, or 3 if some operations of the command succeeded.
     """
     _prepare_streams()
+    _block_pandas()
     try:
         cli()
     except KafkaError as error:

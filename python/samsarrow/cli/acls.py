@@ -135,8 +135,6 @@ def acl_options(command: Callable[..., None]) -> Callable[..., None]:
             (ResourceType.USER, users),
         )
         resources = tuple(dict.fromkeys((kind, name) for kind, names in named for name in names))
-        if any(not name for _, name in resources):
-            raise click.UsageError("the name of a resource is empty; * stands for all")
         parts = (tuple(dict.fromkeys(principals)), tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(operations)))
         command(connection, AclSelection(resources, *parts), **arguments)
 

@@ -35,6 +35,8 @@ OPTION_HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "--property": (("-X", "-X NAME=VALUE sets a client option"),),
     "--topic": (("", "name the topic without --topic"),),
 }
+# Metavars of options whose values are names. Empty names are errors, as for arguments.
+NAMES = frozenset({"GROUP", "NAME", "TOPIC"})
 
 
 class Option(click.Option):
@@ -84,7 +86,8 @@ class Command(click.Command):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None:
                 title = getattr(param, "section", "Options")
-                (help_record if param is help_option else sections.setdefault(title, [])).append(record)
+                general = param is help_option or param.name == "verbose"
+                (help_record if general else sections.setdefault(title, [])).append(record)
         last = sections.pop(CONNECTION, None)
         if last is not None:
             sections[CONNECTION] = last
@@ -95,15 +98,30 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the command line; adds a hint to the error about an option that does not exist."""
+        """Parses the command line; adds a hint to the error about an option that does not exist.
+
+        Raises:
+            click.UsageError: the command line is invalid, or has an empty name.
+        """
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             existing = {name for param in self.params for name in param.opts}
             for option, hint in OPTION_HINTS.get(error.option_name, ()):
                 if not option or option in existing:
                     raise click.UsageError(f"{error.message.rstrip('.')}: {hint}", ctx) from None
             raise
+        if not ctx.resilient_parsing:
+            self._check_names(ctx)
+        return rest
+
+    def _check_names(self, ctx: click.Context) -> None:
+        """Rejects empty names, which scripts pass if a variable is not set."""
+        for param in self.params:
+            if isinstance(param, click.Argument) or param.metavar in NAMES:
+                value = ctx.params.get(param.name or "")
+                if "" in (value if isinstance(value, tuple | list) else (value,)):
+                    raise click.BadParameter("the name is empty; is a variable of the shell not set?", ctx, param)
 
 
 class CommandGroup(click.Group):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, reads_and_writes_topics
@@ -24,7 +25,7 @@ _PLAIN = {"ok": "ok  ", "warning": "warn", "failed": "FAIL", "skipped": "skip"}
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "bright_black"}
 
 
-@click.command()
+@click.command(cls=Command)
 @reads_and_writes_topics
 @click.option("-t", "--topic", metavar="TOPIC", shell_complete=complete_topics, help="Also check this topic.")
 @click.option(

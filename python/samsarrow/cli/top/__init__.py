@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from samsarrow.cli.commands import Command
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
@@ -20,7 +21,7 @@ SORTS = ("lag", "consumed", "produced", "members", "rebalances", "name")
 TIMEOUT = 5.0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
 @connected
 @click.option(
