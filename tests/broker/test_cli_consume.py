@@ -1,6 +1,7 @@
 """`samsarrow consume` on the embedded broker."""
 
 import csv
+import io
 import json
 import os
 import random
@@ -585,3 +586,18 @@ def test_written_offsets_are_not_committed_to_a_recreated_topic(servers):
             membership.commit_written()
             assert membership.written_offsets()[tp].offset == new["offset"][-1].as_py() + 1
         assert admin.fetch_offsets("g").get(tp) is None or admin.fetch_offsets("g")[tp].offset <= 5
+
+
+def test_a_dash_is_standard_output(command, servers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command("produce", "t", stdin=b"a\n")
+    assert command("consume", "t", "-O", "-", "--template", "{value}").out == "a\n"
+    assert list(csv.reader(io.StringIO(command("consume", "t", "-O", "-", "-o", "csv").out)))[1][-1] == "a"
+    assert list(tmp_path.glob("-*")) == []
+
+
+def test_errors_of_filters_name_their_option(command):
+    assert "Invalid value for --where: 'value >' is not" in command("consume", "t", "--where", "value >", code=2).err
+    assert "Invalid value for --grep: '[' is not" in command("consume", "t", "--grep", "[", code=2).err
+    command("produce", "t", stdin=b"\xff\n")
+    assert "-o envelope, arrow and parquet keep bytes" in command("consume", "t", "-o", "csv", code=1).err

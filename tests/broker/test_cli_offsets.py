@@ -346,3 +346,14 @@ def test_unfinished_shift_does_not_overwrite_other_commits(run, admin, filled, s
     run("reset", "g", "--all-topics", "--shift-by", "-1", "--start-over")
     assert at(admin) == {FOUR[0]: 4, FOUR[2]: 4}
     assert journal.unfinished() is None
+
+
+def test_files_without_offsets_and_folders_that_do_not_exist(command, tmp_path):
+    empty = tmp_path / "empty.json"
+    empty.write_text("")
+    assert "has no offsets: nothing was done" in command("offsets", "import", empty, code=1).err
+    assert command("offsets", "export", "g", "-O", "-").out.startswith("{")
+    missing = tmp_path / "missing" / "offsets.json"
+    ended = command("offsets", "export", "g", "-O", missing, code=1)
+    assert f"{missing.parent}" in ended.err
+    assert "Errno" not in ended.err

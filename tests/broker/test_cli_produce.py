@@ -204,7 +204,7 @@ def test_headers_partitions_and_files(command, rows, tmp_path):
         (["nowhere"], b"x", 1, "samsarrow topics create nowhere"),
         (["t", "-p", "3"], b"x", 1, "topic t has only partition 0: there is no partition 3"),
         (["t", "-K", ":", "--format", "raw"], b"x", 2, "-K is for lines"),
-        (["t", "--key-column", "x"], b"x", 2, "columns are in csv"),
+        (["t", "--key-column", "x"], b"x", 2, "need csv, arrow or parquet"),
         (["t", "-K", ""], b"x", 2, "is empty"),
         (["t", "-H", "=x"], b"x", 2, "NAME=VALUE"),
         (["t", "-K", ":"], b"nothing\n", 1, "standard input, line 1: there is no ':'"),

@@ -84,12 +84,16 @@ def test_tables_topics_and_names(command, committed):
     printed = command("top", "-n", "2", "-i", "10ms").out.splitlines()
     assert [line.split()[0] for line in printed if ":" not in line] == ["GROUP", "idle", "GROUP", "idle"]
     assert command("top", "--once", "-i", "10ms").out.splitlines()[0].startswith("GROUP ")
-    assert rows(command("top", "--once", "--json", "-i", "10ms", "--topic", "none")) == []
+    ended = command("top", "--once", "--json", "-i", "10ms", "--topic", "none")
+    assert (ended.out, ended.err) == ("", "no groups match\n")
     [only] = rows(command("top", "i*", "--once", "--json", "-i", "10ms", "-t", "t"))
     assert (only["group"], only["partitions"], only["lag"]) == ("idle", 1, 0)
     assert "nope" in command("top", "nope", "--once", "-i", "10ms", code=1).err
     ended = command("top", "nope", "idle", "--once", "--json", "-i", "10ms", code=3)
     assert [row["group"] for row in rows(ended)] == ["idle", "nope"]
+    assert "group nope: " in command("groups", "watch", "nope", "--count", "1", code=1).err
+    ended = command("groups", "watch", "nope", "idle", "--count", "1", code=3)
+    assert [row["group"] for row in rows(ended)] == ["idle"]
     assert "not both" in command("top", "--once", "-n", "3", code=2).err
     assert "not both" in command("top", "--json", "-o", "csv", code=2).err
     assert "must be more than 0" in command("top", "-i", "0", code=2).err

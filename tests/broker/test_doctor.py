@@ -437,6 +437,8 @@ def test_command(command, broker: Broker) -> None:
 
 def test_commands_of_the_page(command, broker: Broker) -> None:
     broker.create_topic("orders", 4)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.commit_offsets("billing", {TopicPartition("orders", 0): 0})
     lines = [
         line
         for fence in fences(ROOT / "docs" / "troubleshooting.md")

@@ -278,7 +278,8 @@ def watch(
     as_table = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
     heads = ("time", "group", "topics", "partitions", "lag", "offsets_per_second")
     history = History()
-    for sample in plain.samples(Sampler(connection.admin, names, (), interval, connection.timeout), history, count):
+    sampler = Sampler(connection.admin, names, (), interval, connection.timeout)
+    for number, sample in enumerate(plain.samples(sampler, history, count), 1):
         now = time.time()
         lines = [
             (
@@ -294,9 +295,10 @@ def watch(
         ]
         if as_table:
             plain.print_time(now)
-        show(form, heads[as_table:], [line[as_table:] for line in lines], no_rows("groups", names))
+        empty = "" if plain.errors_of(sample) else no_rows("groups", names)
+        show(form, heads[as_table:], [line[as_table:] for line in lines], empty)
         sys.stdout.flush()
-        plain.print_errors(sample)
+        plain.report(sample, last=number == count)
 
 
 @groups.command()

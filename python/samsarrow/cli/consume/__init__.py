@@ -99,9 +99,9 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
 @of_output(
     "-O",
     "--output-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="A file; arrow and parquet files appear when they are complete.",
+    help="A file, or - for standard output; arrow and parquet files appear when they are complete.",
 )
 @of_output(
     "-z",

@@ -26,7 +26,11 @@ class Filters:
 
     def __init__(self, grep: str | None, headers: tuple[str, ...], where: str | None, typed: ReadFormats) -> None:
         if grep is not None:
-            check_pattern(grep)
+            try:
+                check_pattern(grep)
+            except click.BadParameter as error:
+                error.param_hint = "--grep"
+                raise
         self._grep = grep
         self._headers = [_header(text) for text in headers]
         self._where = None if where is None else Where(where, typed.kinds, typed.integers)

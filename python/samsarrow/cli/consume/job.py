@@ -68,6 +68,7 @@ class Job:
         rotate: Rotation | None,
         overwrite: bool,
     ) -> None:
+        output_file = None if output_file == Path("-") else output_file
         from_group = start is not None and start.kind == "group"
         member = group is not None and not from_group
         for invalid, reason in (
@@ -80,7 +81,7 @@ class Job:
              "with --from group you choose them"),
             (no_commit and not member, "--no-commit is for -g"),
             (tail is not None and (start is not None or until is not None or member),
-             "--tail says where to begin and end: --from, --until and -g contradict it"),
+             "--tail cannot be combined with --from, --until or -g"),
             (per_partition and tail is None, "--per-partition is for --tail"),
             (follow and until is not None, "--until and --follow contradict each other"),
             (rotate is not None and output_file is None, "--rotate is for -O FILE"),

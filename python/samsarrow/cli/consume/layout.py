@@ -188,7 +188,6 @@ def _text(batch: pa.RecordBatch, name: str) -> pa.Array:
             value is None or value.decode()
         except UnicodeDecodeError:
             raise click.ClickException(
-                f"the {name} of {_location(batch, row)} is not text (UTF-8): --format envelope, arrow and parquet keep "
-                "bytes"
+                f"the {name} of {_location(batch, row)} is not text (UTF-8): -o envelope, arrow and parquet keep bytes"
             ) from None
     raise AssertionError("Arrow and Python agree on what UTF-8 is")

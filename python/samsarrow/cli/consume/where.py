@@ -45,6 +45,9 @@ Path = tuple[str | int, ...]
 class WhereError(click.BadParameter):
     """The text is not a valid condition, or refers to an unknown field or function."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, param_hint="--where")
+
 
 @dataclass(frozen=True)
 class ColumnRef:

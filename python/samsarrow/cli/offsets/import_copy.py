@@ -38,8 +38,8 @@ from samsarrow.offsets.move import VerificationError, keep_equal
 @write_options
 @storage_option
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By default detected.")
-@click.option("--group", help="The group of the file, if it has several or names none.")
-@click.option("--to-group", help="Another group to write to.")
+@click.option("--group", metavar="GROUP", help="The group of the file, if it has several or names none.")
+@click.option("--to-group", metavar="GROUP", help="Another group to write to.")
 @topic_option("Only these partitions; repeatable.")
 @click.option("--keep-leader-epochs", is_flag=True, help="For the same cluster only: they mean nothing on another one.")
 def import_(
@@ -58,6 +58,8 @@ def import_(
         groups = parse(file.read(), form)
     except FormatError as error:
         raise click.UsageError(f"{click.format_filename(file.name)}: {error}") from None
+    if not groups:
+        raise click.ClickException(f"{click.format_filename(file.name)} has no offsets: nothing was done")
     if group is not None:
         # If the file has no group names, its offsets are for the group in --group.
         offsets = groups.get(group, groups.get("") if set(groups) == {""} else None)

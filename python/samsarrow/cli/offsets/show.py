@@ -145,9 +145,9 @@ def _rows(
     "-O",
     "--output-file",
     "output",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="A file instead of standard output.",
+    help="A file; by default, and with -, standard output.",
 )
 def export(
     cluster: Cluster,
@@ -184,7 +184,7 @@ def export(
             check_not_share(cluster.admin, group)
         click.echo(f"group {group} has no offsets{' of these partitions' if topics else ''}", err=True)
     text = dump(snapshot, form)
-    if output is None:
+    if output in (None, Path("-")):
         click.echo(text, nl=False)
     else:
         write_whole(output, text)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from samsarrow.cli.output import report_errors, show
+from samsarrow.cli.output import no_rows, report_errors, show
 from samsarrow.cli.top.history import History, Row, sorted_rows
 from samsarrow.cli.top.sampler import Sample, Sampler
 from samsarrow.exceptions import KafkaError
@@ -58,15 +58,27 @@ def samples(sampler: Sampler, history: History, count: int | None) -> Iterator[S
         yield sample
 
 
-def errors_of(sample: Sample) -> dict[str, KafkaError]:
+def errors_of(sample: Sample | KafkaError) -> dict[str, KafkaError]:
     """Returns the errors of a sample by item, such as `group g`."""
+    if isinstance(sample, KafkaError):
+        return {"groups": sample}
     errors = {"list of groups": sample.error} if sample.error is not None else {}
     return errors | {f"group {name}": group.error for name, group in sample.groups.items() if group.error is not None}
 
 
-def print_errors(sample: Sample | KafkaError) -> None:
-    """Prints the errors of a sample to stderr."""
-    if isinstance(sample, KafkaError):
+def report(sample: Sample | KafkaError, last: bool) -> None:
+    """Prints the errors of a sample to stderr, and raises an error if it is the last sample.
+
+    Raises:
+        PartialFailure: some groups failed in the last sample.
+        click.ClickException: all groups failed in the last sample.
+        KafkaError: the last sample failed.
+    """
+    if last:
+        if isinstance(sample, KafkaError):
+            raise sample
+        report_errors(errors_of(sample), len(sample.groups), "groups")
+    elif isinstance(sample, KafkaError):
         click.echo(str(sample), err=True)
     else:
         for name, error in errors_of(sample).items():
@@ -113,14 +125,10 @@ def run(
                 lines = [_group(now, row) for row in rows]
             if as_table and (count is None or count - skip > 1):
                 print_time(now)
-            show("table" if as_table else form, names[as_table:], [line[as_table:] for line in lines])
+            empty = "" if errors_of(sample) else no_rows("groups", sampler.patterns, sampler.topics)
+            show("table" if as_table else form, names[as_table:], [line[as_table:] for line in lines], empty)
             sys.stdout.flush()
-        if number + 1 != count:
-            print_errors(sample)
-        elif isinstance(sample, KafkaError):
-            raise sample
-        else:
-            report_errors(errors_of(sample), len(sample.groups), "groups")
+        report(sample, last=number + 1 == count)
 
 
 def _partitions(history: History, row: Row, sort: str) -> list[Row]:
