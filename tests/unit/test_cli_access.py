@@ -123,7 +123,7 @@ def _read(terminal):
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [
-        (["users", "set", "a"], "", "no terminal to ask for the password"),
+        (["users", "set", "a"], "", "no terminal to read the password from"),
         (["users", "set", "a", "--password-env", "NOT_THERE"], "", "no environment variable NOT_THERE"),
         (["users", "set", "a", "--password-stdin", "--password-env", "HOME"], "x", "not both"),
         (["users", "set", "a", "--password-stdin"], "", "the password is empty"),
@@ -146,7 +146,7 @@ def _read(terminal):
             ["acls", "add", "--cluster", "--prefixed", "--principal", "User:a", "--operation", "all"], "",
             "--cluster has no names with a prefix",
         ),
-        (["acls", "add", "--topic", "", "--principal", "User:a", "--operation", "all"], "", "name of a resource is"),
+        (["acls", "add", "--topic", "", "--principal", "User:a", "--operation", "all"], "", "the name is empty"),
         (["acls", "list", "--pattern", "match"], "", "needs the name of a resource"),
         (["acls", "list", "--permission", "maybe"], "", "'maybe' is none of deny, allow"),
         (["acls", "remove"], "", "pass --all"),
@@ -224,7 +224,7 @@ def test_options_from_a_properties_file(admin, tmp_path):
     file.write_bytes(b"sasl.password=hunter2\xff\n")
     assert "it is not UTF-8" in run("acls", "list", "--command-config", str(file), code=2)
     file.write_text("sasl.password=hunter2\\u12\n")
-    assert "is no properties file" in run("acls", "list", "--command-config", str(file), code=2)
+    assert "is not a properties file" in run("acls", "list", "--command-config", str(file), code=2)
 
 
 def test_secret_on_the_command_line_logs_a_warning(admin):

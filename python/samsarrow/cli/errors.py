@@ -21,7 +21,10 @@ class NotFound(click.ClickException):
     """
 
     def __init__(self, item: str, where: str, hint: str = "") -> None:
-        super().__init__(f"there is no {item} at {where}, or you may not see it" + (f"; {hint}" if hint else ""))
+        super().__init__(
+            f"there is no {item} at {where}, or this client has no permission to describe it"
+            + (f"; {hint}" if hint else "")
+        )
 
 
 class NoSuchPartition(click.ClickException):

@@ -165,9 +165,9 @@ def plan_of(file: TextIO) -> Plan:
                 raise ValueError(f"{named(tp)} is in it twice")
             plan[tp] = brokers
     except KeyError as error:
-        raise click.UsageError(f"the file is no plan of reassignments: {error} is missing") from None
+        raise click.UsageError(f"the file is not a reassignment plan: {error} is missing") from None
     except (ValueError, TypeError) as error:
-        raise click.UsageError(f"the file is no plan of reassignments: {error}") from None
+        raise click.UsageError(f"the file is not a reassignment plan: {error}") from None
     if not plan:
         raise click.UsageError("the file has no partitions")
     return plan

@@ -52,7 +52,7 @@ def properties_file(path: Path) -> dict[str, str]:
     except (ConfigurationError, UnicodeDecodeError) as error:
         # The text of a UnicodeDecodeError is not used, because it has bytes of the file, which may be secret.
         why = str(error) if isinstance(error, ConfigurationError) else "it is not UTF-8"
-        raise SettingsError(f"{click.format_filename(path)} is no properties file: {why}") from None
+        raise SettingsError(f"{click.format_filename(path)} is not a properties file: {why}") from None
     except OSError as error:
         raise SettingsError(f"{click.format_filename(path)} cannot be read: {error.strerror}") from None
 
@@ -77,9 +77,9 @@ def _profiles(path: Path) -> tuple[dict[str, Any], str | None]:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{path} is no TOML: it is not UTF-8") from None
+        raise SettingsError(f"{path} is not TOML: it is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from None
+        raise SettingsError(f"{path} is not TOML: {error}") from None
     found = whole.pop("profiles", {})
     default = whole.pop("default_profile", None)
     if whole:
@@ -153,7 +153,7 @@ def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
         secret = name.removesuffix(_COMMAND)
         secret = "sasl.password" if secret == "password" else secret  # noqa: S105 - the name of an option
         if kind_of(secret) != "secret":
-            raise SettingsError(f"{where}: {name} stands for {secret}, which is no secret option")
+            raise SettingsError(f"{where}: {name} stands for {secret}, which is not a secret option")
         if secret in found:
             raise SettingsError(f"{where} gives {secret} and {name}: one of them")
         found[secret] = _run(options[name], f"{where}: {name}")
@@ -180,7 +180,7 @@ def _run(command: str | list[str], where: str) -> str:
     try:
         line = done.stdout.decode().split("\n", 1)[0].removesuffix("\r")
     except UnicodeDecodeError:
-        raise SettingsError(f"{where}: {words[0]} printed no UTF-8") from None
+        raise SettingsError(f"{where}: {words[0]} printed text that is not UTF-8") from None
     if not line:
         raise SettingsError(f"{where}: {words[0]} printed nothing")
     return line

@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def terminal_width() -> int | None:
-    """Returns the width of the terminal that stdout is; None if stdout is no terminal."""
+    """Returns the width of the terminal that stdout is; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -108,7 +108,7 @@ def _password(user: str, from_stdin: bool, variable: str | None) -> Secret:
         password = click.prompt(f"Password for {user}", hide_input=True, confirmation_prompt=True, err=True)
     else:
         raise click.UsageError(
-            "there is no terminal to ask for the password at: give it by --password-stdin or --password-env NAME"
+            "there is no terminal to read the password from: pass --password-stdin or --password-env NAME"
         )
     if not password:
         raise click.UsageError("the password is empty")

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
     keep: bool = True
 
 
-_CLIENT_ID = "quotas and logs of brokers go by another name"
+_CLIENT_ID = "brokers' quotas and logs see another name"
 _FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of a response")
 # tests/interop/test_defaults.py compares both tables with librdkafka 2.x and with the Java client 4.3.
 LIBRDKAFKA = (
@@ -61,4 +61,4 @@ def differences(kind: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _text(entry: Difference) -> str:
     keeps = f"; {entry.name}={entry.theirs} keeps it" if entry.keep else ""
-    return f"by default {entry.theirs or 'made up'} there and {entry.ours} here: {entry.meaning}{keeps}"
+    return f"by default {entry.theirs or 'generated'} there and {entry.ours} here: {entry.meaning}{keeps}"

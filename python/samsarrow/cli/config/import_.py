@@ -92,7 +92,7 @@ def _json(text: str, path: Path) -> dict[str, str]:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
-        raise ImportFileError(f"{path} is no JSON") from None
+        raise ImportFileError(f"{path} is not JSON") from None
     imported = {}
     for name, value in tree.items():
         if isinstance(value, bool):

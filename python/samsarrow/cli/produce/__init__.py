@@ -96,8 +96,8 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     "headers",
     multiple=True,
     callback=_headers,
-    metavar="NAME=VALUE",
-    help="A header of every record; repeatable.",
+    metavar="NAME[=VALUE]",
+    help="A header of every record; without =VALUE its value is null. Repeatable.",
 )
 @of_records(
     "-z",

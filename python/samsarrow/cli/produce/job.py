@@ -68,7 +68,7 @@ class Job:
             ((key_separator is not None or tombstone) and not forms <= {"value"},
              f"{'-K' if key_separator is not None else '--tombstone'} is for lines, --format value"),
             ((any(columns) or bool(formats)) and not forms <= {"csv", "arrow", "parquet"},
-             "columns are in csv, arrow and parquet"),
+             "options for columns, --key and --value need csv, arrow or parquet: pass --format"),
             (bool(column_types) and not forms <= {"csv"},
              "--column-type is for csv: columns of arrow and parquet have types"),
             (partition is not None and bool(partition_column or repartition), "-p contradicts other partitions"),
