@@ -357,3 +357,12 @@ def test_files_without_offsets_and_folders_that_do_not_exist(command, tmp_path):
     ended = command("offsets", "export", "g", "-O", missing, code=1)
     assert f"{missing.parent}" in ended.err
     assert "Errno" not in ended.err
+
+
+@pytest.mark.parametrize("option", ["--to", "--to-offset"])
+def test_reset_reports_partitions_without_the_offset(command, servers, option):
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"x").result()
+    ended = command("offsets", "reset", "g", option, "99", "--topic", "t", "--dry-run")
+    assert "offset 99 is not in 1 of 1 partitions: the nearest is used, t-0 at 1\n" in ended.err
+    assert command("offsets", "reset", "g", option, "0", "--topic", "t", "--dry-run").err == ""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -255,6 +256,18 @@ def test_lines_of_a_slow_pipe_are_sent_immediately(servers, rows):
         producing.communicate(b"second\n", timeout=60)
     assert producing.returncode == 0
     assert [value for _, value, *_ in rows("t", 2)] == [b"first", b"second"]
+
+
+def test_an_interrupted_command_prints_the_number_of_sent_records(servers, rows):
+    environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
+    command = [sys.executable, "-m", "samsarrow.cli", "produce", "t"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as producing:
+        producing.stdin.write(b"first\n")
+        producing.stdin.flush()
+        assert len(rows("t", 1)) == 1
+        producing.send_signal(signal.SIGTERM)
+        assert producing.stderr.read() == b"interrupted: 1 record was sent\n"
+    assert producing.returncode == 143
 
 
 def test_failure_of_one_partition_is_partial(command, broker, sampled):

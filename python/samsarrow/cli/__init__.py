@@ -76,7 +76,7 @@ class LazyGroup(CommandGroup):
             # For example, the disk is full, or a file is not readable.
             _forget_output()
             file = f"{click.format_filename(error.filename)}: " if error.filename and error.strerror else ""
-            raise click.ClickException(f"{file}{error.strerror}" if file else str(error)) from None
+            raise click.ClickException(f"{file}{error.strerror or error}") from None
 
 
 @click.group(

@@ -216,7 +216,7 @@ def connected_as(
             if clients and "bootstrap.servers" not in options:
                 raise click.UsageError(
                     "no cluster: pass --bootstrap-servers HOST:PORT, a --command-config file with "
-                    "bootstrap.servers, a --profile, or SAMSARROW_BOOTSTRAP_SERVERS"
+                    f"bootstrap.servers, a --profile, or SAMSARROW_BOOTSTRAP_SERVERS{_unknown(options)}"
                 )
             if check is not None:
                 check(options)
@@ -266,6 +266,12 @@ def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: boo
             if registry if of_registry else any(options_of(client, {name: ""}) for client in clients):
                 continue
             raise click.UsageError(_unused_option(name, users, bool(clients)))
+
+
+def _unknown(options: Mapping[str, str]) -> str:
+    """Returns a hint if a file or profile has unknown options, such as a misspelt `bootstrap.servers`."""
+    names = sorted(name for name in options if not name.startswith(REGISTRY) and kind_of(name) == "unknown")
+    return f"; unknown options are {', '.join(names)}" if names else ""
 
 
 def _about_topic_settings(given: Mapping[str, str]) -> str:

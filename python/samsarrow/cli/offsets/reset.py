@@ -12,6 +12,7 @@ from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.consume.range import Position, offsets_at, position_option
 from samsarrow.cli.offsets.apply import (
     Store,
+    Targets,
     WriteOptions,
     apply_changes,
     check_idle,
@@ -21,6 +22,7 @@ from samsarrow.cli.offsets.apply import (
     write_options,
 )
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
+from samsarrow.cli.output import named
 from samsarrow.cli.times import TIME_HELP, duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets
@@ -103,14 +105,20 @@ def reset(
     store = cluster.store(storage, group)
     if position is not None:
         partitions = cluster.partitions(topics) if topics else sorted(stored(store))
-        apply_changes(cluster, store, _targets(cluster, partitions, position), write_options)
+        found = _targets(cluster, partitions, position)
+        if position.kind == "offset":
+            _report_limited(found, position.number)
+        apply_changes(cluster, store, found, write_options)
         return
     [to] = chosen
     if to.kind == "shift":
         _shift(cluster, store, topics, to, write_options, start_over, state_dir or default_folder())
         return
     partitions = cluster.partitions(topics) if topics else sorted(stored(store))
-    apply_changes(cluster, store, targets(cluster.end_offsets_consumer, partitions, to, {}), write_options)
+    found = targets(cluster.end_offsets_consumer, partitions, to, {})
+    if to.kind == "offset":
+        _report_limited(found, to.value)
+    apply_changes(cluster, store, found, write_options)
 
 
 def _targets(
@@ -120,6 +128,16 @@ def _targets(
     consumer = cluster.end_offsets_consumer
     first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     return {tp: OffsetAndMetadata(at) for tp, at in offsets_at(consumer, position, first, last).items()}
+
+
+def _report_limited(found: Targets, offset: int) -> None:
+    """Prints the number of partitions that do not have an offset, whose nearest offset is used instead."""
+    if limited := [tp for tp, at in found.items() if at.offset != offset]:
+        nearest = f"{named(limited[0])} at {found[limited[0]].offset}"
+        click.echo(
+            f"offset {offset} is not in {len(limited)} of {len(found)} partitions: the nearest is used, {nearest}",
+            err=True,
+        )
 
 
 def _shift(

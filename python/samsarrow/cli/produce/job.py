@@ -106,6 +106,12 @@ class Job:
                 raise
             text = error.message if isinstance(error, click.ClickException) else str(error)
             raise PartialFailure(f"{text}; {self.sent:,} records were sent{failed}") from None
+        except KeyboardInterrupt:
+            failed = self._complete_rest()
+            click.echo(
+                f"interrupted: {self.sent:,} record{'s were' if self.sent != 1 else ' was'} sent{failed}", err=True
+            )
+            raise
         finally:
             producer.close(errors="log")
         text = written_text(self.sent, self.size, time.monotonic() - started)
@@ -166,6 +172,9 @@ class Job:
         except KafkaError as error:
             self.sent += sum(part.count for part in delivery.outcomes() if part.error is None)
             error.add_note(f"of {_where(chunk, name)}")
+            raise
+        except KeyboardInterrupt:
+            self._pending.appendleft((chunk, name, delivery))
             raise
 
     def _complete_rest(self) -> str:
