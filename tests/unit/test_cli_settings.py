@@ -88,6 +88,7 @@ def test_setting_precedence(config, monkeypatch):
         ('[profiles.nope]\npassword_command = "echo \'hunter2"', "No closing quotation"),
         ("[profiles.nope]\npassword_command = 'echo x'\nsasl_password = 'hunter2'", "one of them"),
         ("[profiles.nope]\nclient_id = 'x'", "no cluster: pass"),
+        ("[profiles.nope]\nbootstrap_server = 'x:1'", "; unknown options are bootstrap.server"),
         ("[profiles.nope]\nbootstrap_servers = 'localhost:1'\nbotstrap = 'x'", "option botstrap is unknown"),
     ],
 )
