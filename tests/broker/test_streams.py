@@ -282,10 +282,14 @@ def test_ignored_signals_stay_ignored(servers: str, subscribed: Callable[..., Co
 def test_forked_child_is_ended_by_its_signal(servers: str, subscribed: Callable[..., Consumer]) -> None:
     fill(servers, "t", 5)
     for _ in subscribed().stream(max_rows=5, signals=True):
+        ready, report = os.pipe()
         child = os.fork()
         if child == 0:
+            # Python discards signals that arrive before its own work after a fork.
+            os.write(report, b"1")
             time.sleep(60)
             os._exit(0)
+        os.read(ready, 1)
         os.kill(child, signal.SIGTERM)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
 

@@ -248,5 +248,5 @@ def test_client_warnings_are_in_driver_log(stream: Make, spark: Any, broker: Bro
     finally:
         logger.removeAppender(appender)
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
-    told = "WARN io.github.samsarrow.spark.error: the end of shorter-0 went from offset 2 back to 0"
+    told = "WARN io.github.samsarrow.spark: the end of shorter-0 went from offset 2 back to 0"
     assert told in written.toString()

@@ -20,6 +20,8 @@ from samsarrow import Consumer, KafkaError
 def main() -> None:
     options, topics, path = json.loads(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s")
+    # Reasons to join again are logged at DEBUG if the coordinator cannot be reached.
+    logging.getLogger("samsarrow.group").setLevel(logging.DEBUG)
     stopping = []
     # The handler is set before the file is created, since a test may send the signal as soon as the file exists.
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))

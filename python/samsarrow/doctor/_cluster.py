@@ -11,6 +11,7 @@ from samsarrow.doctor._connect import Connected, check_servers
 from samsarrow.doctor._finding import Check, Finding, Status
 from samsarrow.doctor._network import Server, connect, resolve
 from samsarrow.doctor._run import Run
+from samsarrow.doctor._stopwatch import Stopwatch
 from samsarrow.doctor._texts import cause_of
 from samsarrow.exceptions import KafkaError
 
@@ -118,9 +119,9 @@ def check_clock(run: Run, admin: Admin) -> Finding:
     best: tuple[float, float] | None = None
     try:
         for _ in range(_SAMPLES):
-            sent, clock = time.monotonic(), now()
+            sent, clock = Stopwatch(), now()
             quorum = admin.describe_quorum(timeout=run.timeout / _SAMPLES)
-            duration = time.monotonic() - sent
+            duration = sent.seconds
             times = [voter.last_caught_up_timestamp for voter in quorum.voters if voter.id == quorum.leader]
             if times and times[0] is not None and (best is None or duration < best[1]):
                 best = clock + duration / 2 - times[0] / 1000, duration

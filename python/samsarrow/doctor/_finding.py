@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+from samsarrow.doctor._stopwatch import Stopwatch
 
 
 class Status(StrEnum):
@@ -56,7 +57,7 @@ class Check:
 
     def __init__(self, name: str, subject: str = "") -> None:
         self._name, self._subject = name, subject
-        self._start = time.monotonic()
+        self._watch = Stopwatch()
 
     def ok(self, detail: str) -> Finding:
         """Returns a finding without a problem."""
@@ -75,4 +76,4 @@ class Check:
         return self._finding(Status.SKIPPED, detail, remedy)
 
     def _finding(self, status: Status, detail: str, remedy: str) -> Finding:
-        return Finding(self._name, self._subject, status, detail, remedy, time.monotonic() - self._start)
+        return Finding(self._name, self._subject, status, detail, remedy, self._watch.seconds)

@@ -10,6 +10,7 @@ from samsarrow.admin import Admin
 from samsarrow.admin_types import OffsetSpec, PartitionLag
 from samsarrow.doctor._finding import Check, Finding
 from samsarrow.doctor._run import Run
+from samsarrow.doctor._stopwatch import Stopwatch
 from samsarrow.doctor._texts import cause_of, split, text_of
 from samsarrow.exceptions import (
     AuthorizationError,
@@ -150,10 +151,10 @@ def _watch(run: Run, admin: Admin, group: str, first: GroupDescription) -> tuple
     Returns:
         The last description, and the seconds for which the group was seen rebalancing.
     """
-    start = time.monotonic()
+    watch = Stopwatch()
     rebalancing, last = 0.0, first
     limit = min(run.timeout, _WATCH) if first.state == "Stable" and first.members else run.timeout
-    while (elapsed := time.monotonic() - start) < limit:
+    while (elapsed := watch.seconds) < limit:
         if last.state in _REBALANCING:
             rebalancing = elapsed
         elif not last.members or (rebalancing and last.state == "Stable"):
@@ -164,7 +165,7 @@ def _watch(run: Run, admin: Admin, group: str, first: GroupDescription) -> tuple
         except KafkaError:
             break
     if last.state in _REBALANCING:
-        rebalancing = time.monotonic() - start
+        rebalancing = watch.seconds
     return last, rebalancing
 
 

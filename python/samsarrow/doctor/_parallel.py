@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+from samsarrow import _core
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,14 +30,14 @@ def map_until(function: Callable[[T], R], items: Sequence[T], timeout: float) ->
     Returns:
         The results in the order of the items; None for calls that have not ended in time.
     """
-    deadline = time.monotonic() + timeout
+    deadline = _core.Deadline(timeout)
     results: list[R | None] = [None] * len(items)
     ended: queue.SimpleQueue[bool] = queue.SimpleQueue()
     numbers = itertools.count()
 
     def work() -> None:
         # `next` is atomic, so each item is processed once.
-        while (number := next(numbers)) < len(items) and time.monotonic() < deadline:
+        while (number := next(numbers)) < len(items) and not deadline.passed():
             try:
                 results[number] = function(items[number])
             finally:
@@ -46,7 +47,7 @@ def map_until(function: Callable[[T], R], items: Sequence[T], timeout: float) ->
         threading.Thread(target=work, daemon=True, name="samsarrow-doctor").start()
     for _ in items:
         try:
-            ended.get(timeout=max(0.0, deadline - time.monotonic()))
+            ended.get(timeout=deadline.left())
         except queue.Empty:
             break
     # A copy, because threads that are still running may write to the list.

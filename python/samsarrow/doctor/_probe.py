@@ -9,11 +9,11 @@ import contextlib
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from samsarrow import _core
 from samsarrow.doctor._certificate import Certificate, decode
 
 # Correlation id 1, client id "samsarrow-doctor", ApiVersions version 0.
@@ -62,7 +62,7 @@ def probe(host: str, port: int, *, tls: bool, timeout: float) -> Probe:
         tls: use TLS, without a check of the certificate.
         timeout: seconds for the whole probe.
     """
-    deadline = time.monotonic() + timeout
+    deadline = _core.Deadline(timeout)
     try:
         bare = socket.create_connection((host, port), timeout)
     except OSError:
@@ -126,7 +126,7 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _response(connection: socket.socket, deadline: float) -> Mapping[int, tuple[int, int]] | Speaks:
+def _response(connection: socket.socket, deadline: _core.Deadline) -> Mapping[int, tuple[int, int]] | Speaks:
     head = _read(connection, 4, deadline)
     if len(head) < 4:
         return Speaks.CLOSES
@@ -148,14 +148,13 @@ def _response(connection: socket.socket, deadline: float) -> Mapping[int, tuple[
     return {api: (low, high) for api, low, high in struct.iter_unpack(">hhh", body[10 : 10 + 6 * count])}
 
 
-def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
+def _read(connection: socket.socket, size: int, deadline: _core.Deadline) -> bytes:
     """Reads up to `size` bytes; fewer if the peer closes the connection."""
     data = bytearray()
     while len(data) < size:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if deadline.passed():
             raise TimeoutError
-        connection.settimeout(left)
+        connection.settimeout(deadline.left())
         part = connection.recv(size - len(data))
         if not part:
             break

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from samsarrow.doctor import _cluster
 from samsarrow.doctor._finding import Check, Finding
 from samsarrow.doctor._run import Run
+from samsarrow.doctor._stopwatch import Stopwatch
 from samsarrow.doctor._texts import split, text_of
 from samsarrow.doctor._topic import grant_topic
 from samsarrow.exceptions import AuthorizationError, KafkaError
@@ -27,11 +26,11 @@ def check_write(run: Run, topic: str) -> list[Finding]:
     try:
         # Fetches the metadata first, so that the time below is that of the write.
         producer.partitions_for(topic)
-        sent, clock = time.monotonic(), _cluster.now()
+        sent, clock = Stopwatch(), _cluster.now()
         stamp = int(clock * 1000)
         delivery = producer.send(topic, b"written by samsarrow doctor --write", key=KEY, timestamp=stamp)
         written = delivery.result(run.timeout)
-        duration = time.monotonic() - sent
+        duration = sent.seconds
     except AuthorizationError:
         return [check.failed("this client may not write to the topic", grant_topic(run, topic))]
     except KafkaError as error:

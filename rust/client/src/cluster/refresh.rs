@@ -197,11 +197,24 @@ impl Cluster {
     /// topics that a caller waits for.
     async fn fetch_missing(&self, names: &[&str], purpose: Purpose, timeout: Duration) -> Result<()> {
         self.topic_registry().mark_awaited(names, purpose);
+        let seen = self.metadata().generation;
         let (cluster, names) = (self.clone(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        in_task(async move { cluster.fetch_missing_exclusively(&names, timeout).await }).await
+        in_task(async move {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            cluster.fetch_missing_exclusively(&names, purpose, seen, timeout).await
+        })
+        .await
     }
 
-    async fn fetch_missing_exclusively(&self, names: &[String], timeout: Duration) -> Result<()> {
+    /// Does the work of `fetch_missing` with the refresh lock. `seen` is the generation of the metadata when the topics
+    /// were marked.
+    async fn fetch_missing_exclusively(
+        &self,
+        names: &[&str],
+        purpose: Purpose,
+        seen: u64,
+        timeout: Duration,
+    ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let late = |_| Error::timeout("metadata", timeout);
         let _guard = timeout_at(deadline, self.inner.refresh_lock.lock()).await.map_err(late)?;
@@ -209,10 +222,15 @@ impl Cluster {
         if names.iter().all(|name| metadata.topic(name).is_some()) {
             return Ok(());
         }
-        let awaited = self.topic_registry().take_awaited();
-        if !awaited.any_of(&names.iter().map(String::as_str).collect::<Vec<_>>()) {
+        let mut awaited = self.topic_registry().take_awaited();
+        if !awaited.any_of(names) {
             // The previous holder of the lock has also requested these topics.
-            return Ok(());
+            if metadata.generation > seen {
+                return Ok(());
+            }
+            // Its request has failed.
+            self.topic_registry().mark_awaited(names, purpose);
+            awaited = self.topic_registry().take_awaited();
         }
         self.fetch_topics(&awaited.existing, false, deadline).await?;
         self.fetch_topics(&awaited.create, true, deadline).await
