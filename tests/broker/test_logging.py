@@ -209,6 +209,19 @@ def test_deleted_topic_logs_one_warning(broker, servers, caplog):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in lines[0]
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_closing_with_an_open_transaction_logs_a_warning(servers, ends):
+    with log_lines(logging.WARNING) as lines:
+        with Producer(bootstrap_servers=servers, transactional_id="closed") as producer:
+            producer.begin_transaction()
+            producer.send("t", b"x").result(10)
+            if ends:
+                producer.commit_transaction()
+        texts = [record.getMessage() for record in lines.written()]
+    assert [text for text in texts if "an open transaction, which is aborted: call commit_transaction" in text] == texts
+    assert len(texts) == (not ends)
+
+
 def test_loggers_are_documented():
     assert _core.loggers()[0] == "samsarrow"
     assert _core.loggers()[1:] == sorted(_core.loggers()[1:])

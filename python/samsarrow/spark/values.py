@@ -111,7 +111,7 @@ class Typed:
             format if self.name == "key" else None,  # type: ignore[arg-type]
             format if self.name == "value" else None,  # type: ignore[arg-type]
             # The decoder gets no producer, because the task sends bad records itself, with a cached producer.
-            self.bad if self.letters is None else DeadLetter(self.letters, None),  # type: ignore[arg-type]
+            self.bad if self.letters is None else DeadLetter._without_producer(self.letters),  # type: ignore[arg-type]
             raw_values=False,
             include_headers=True,
         )

@@ -46,6 +46,13 @@ class DeadLetter:
             )
         self.topic, self.producer = topic, producer
 
+    @classmethod
+    def _without_producer(cls, topic: str) -> DeadLetter:
+        """Creates one for a decoder whose caller sends the records itself."""
+        letter = object.__new__(cls)
+        letter.topic, letter.producer = topic, None  # type: ignore[assignment]
+        return letter
+
     def __repr__(self) -> str:
         return f"DeadLetter({self.topic!r}, {self.producer!r})"
 

@@ -154,7 +154,16 @@ pub(crate) async fn abort_on_close(shared: &Arc<Shared>, limit: Duration) {
             match (transaction.pending(), transaction.phase()) {
                 (Some(pending), _) if pending.operation == Operation::Init => return,
                 (Some(pending), _) => pending.operation,
-                (None, Phase::Open | Phase::Abortable(_)) => Operation::Abort,
+                (None, phase @ (Phase::Open | Phase::Abortable(_))) => {
+                    if transaction.started && matches!(phase, Phase::Open) {
+                        tracing::warn!(
+                            client_id = shared.cluster.client_id(),
+                            "the producer is closed with an open transaction, which is aborted: call \
+                             commit_transaction before"
+                        );
+                    }
+                    Operation::Abort
+                }
                 (None, _) => return,
             }
         };
