@@ -216,7 +216,7 @@ async fn alter_users_follows_the_controller() {
     assert_eq!(done[0].1, Ok(()));
     assert_eq!(
         done[1].1.as_ref().unwrap_err().to_string(),
-        "AlterUserScramCredentials of user b (the user has no such password): RESOURCE_NOT_FOUND (91): resource not found"
+        "AlterUserScramCredentials of user b: RESOURCE_NOT_FOUND (91): resource not found; the user has no such password"
     );
     assert!(done[2].1.as_ref().unwrap_err().to_string().contains("leaves out user missing"));
     let receivers = fake.receivers();
@@ -294,7 +294,7 @@ async fn acl_results_keep_the_order() {
     let text = done[1].1.as_ref().unwrap_err().to_string();
     assert!(
         text.starts_with(
-            "CreateAcls of ALLOW User:alice READ on TOPIC b (LITERAL) from * (Resource name should be non-empty): INVALID"
+            "CreateAcls of ALLOW User:alice READ on TOPIC b (LITERAL) from *: INVALID_REQUEST (42): Resource name should"
         ),
         "{text}"
     );
