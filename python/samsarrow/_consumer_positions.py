@@ -132,10 +132,10 @@ class PositionCalls(Runner):
 
 
 def to_topics(arguments: tuple[str | Iterable[str], ...]) -> list[str]:
-    """Returns topic names, each passed by itself or in an iterable, without repetitions."""
+    """Returns topic names, which may be passed alone or in iterables, without repetitions."""
     names: dict[str, None] = {}
     for argument in arguments:
-        # Bytes and named tuples, such as a TopicPartition, are iterables but no lists of names.
+        # Bytes and named tuples, such as a TopicPartition, are iterable too.
         if not isinstance(argument, Iterable) or isinstance(argument, bytes) or hasattr(argument, "_fields"):
             raise TypeError(f"assign_topics takes names of topics, not {type(argument).__name__}")
         names.update(dict.fromkeys([argument] if isinstance(argument, str) else argument))

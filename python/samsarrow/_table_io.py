@@ -145,7 +145,7 @@ def check_write(
                 f"there is no column 'value' among {', '.join(names)}: name the column in value=, or pass "
                 "value_format='json' to write each row as a JSON object"
             )
-        # The default column of headers is no field of the value.
+        # The default column of headers is not a field of the value.
         others = {partition, timestamp, headers or "headers"}
         value = [name for name in names if name not in others and not name.startswith(_PANDAS_INDEX)]
     pairs = merge(config, options)

@@ -74,7 +74,7 @@ def check_topics(topics: Iterable[str]) -> list[str]:
         raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
     if isinstance(topics, re.Pattern):
         raise TypeError("subscribe takes a list of topics: pass a regular expression as pattern=")
-    # A named tuple, such as a TopicPartition, is no list.
+    # Named tuples, such as a TopicPartition, are iterable too.
     if not isinstance(topics, Iterable) or isinstance(topics, bytes) or hasattr(topics, "_fields"):
         raise TypeError(f"subscribe takes a list of topics, not {type(topics).__name__}")
     names = list(topics)

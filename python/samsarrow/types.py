@@ -448,7 +448,7 @@ def to_datetime(milliseconds: int) -> datetime:
 
 
 def to_pairs(arguments: Iterable[Partitions]) -> list[tuple[str, int]]:
-    """Converts partitions, each passed by itself or in an iterable, to tuples of topic and number.
+    """Converts partitions, which may be passed alone or in iterables, to tuples of topic and number.
 
     Raises:
         TypeError: an argument is neither a partition nor an iterable of partitions.

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from samsarrow import KafkaError, TopicPartition
+from samsarrow.cli.tables import width_of
 from samsarrow.cli.top.history import History
-from samsarrow.cli.top.layout import columns_for, count, fit, rate, span, sparkline, width_of
+from samsarrow.cli.top.layout import columns_for, count, fit, rate, span, sparkline
 from samsarrow.cli.top.sampler import GroupSample, Member, Progress, Sample
 from samsarrow.cli.top.terminal import Keys
 from samsarrow.cli.top.view import GROUPS, View

@@ -136,7 +136,7 @@ class CommandGroup(click.Group):
         """Finds the command to run.
 
         Raises:
-            click.UsageError: there is no such command.
+            click.UsageError: the command does not exist.
         """
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:

@@ -49,7 +49,7 @@ class Table:
         if not self._longest:
             self._longest = [0] * len(self._head)
             cells.insert(0, self._head)
-        self._longest = [max([self._longest[i], *(_width(row[i]) for row in cells)]) for i in columns]
+        self._longest = [max([self._longest[i], *(width_of(row[i]) for row in cells)]) for i in columns]
         self._widths = list(self._longest)
         self._narrow()
         for row in cells:
@@ -73,11 +73,11 @@ class Table:
     def _line(self, row: Sequence[str]) -> str:
         parts = []
         for cell, width, at_right in zip(row, self._widths, self._right, strict=True):
-            shown = cell if self._width is None else _cut(cell, width)
-            padding = " " * (width - _width(shown))
+            shown = cell if self._width is None else cut(cell, width)
+            padding = " " * (width - width_of(shown))
             parts.append(padding + shown if at_right else shown + padding)
         line = _GAP.join(parts).rstrip()
-        return line if self._width is None else _cut(line, self._width)
+        return line if self._width is None else cut(line, self._width)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -93,8 +93,8 @@ def cell_text(value: object) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def _width(text: str) -> int:
-    """Returns the number of columns of a terminal that a text takes."""
+def width_of(text: str) -> int:
+    """Returns the number of terminal cells of a text."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
@@ -106,9 +106,9 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _cut(text: str, width: int) -> str:
-    """Returns a text of at most this width, which ends in `…` if a part is missing."""
-    if _width(text) <= width:
+def cut(text: str, width: int, ellipsis: str = _CUT) -> str:
+    """Returns a text of at most this width, which ends in the ellipsis if a part is missing."""
+    if width_of(text) <= width:
         return text
     kept, used = [], 0
     for character in text:
@@ -116,4 +116,4 @@ def _cut(text: str, width: int) -> str:
         if used > width - 1:
             break
         kept.append(character)
-    return "".join(kept) + _CUT
+    return "".join(kept) + ellipsis

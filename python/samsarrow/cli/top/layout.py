@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from samsarrow.cli.tables import cut, width_of
+
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-:=+*#"
-
-
-def width_of(text: str) -> int:
-    """Returns the number of terminal cells of a text."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0
-        if unicodedata.combining(c) or unicodedata.category(c) == "Cf"
-        else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
 
 
 def printable(text: str) -> str:
@@ -31,20 +20,11 @@ def printable(text: str) -> str:
 def fit(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
     """Returns a text with exactly `width` cells: filled with spaces, or truncated with an ellipsis."""
     text = printable(text)
-    cells = width_of(text)
-    if cells <= width:
-        return " " * (width - cells) + text if right else text + " " * (width - cells)
     if width <= 0:
         return ""
-    kept = ""
-    used = 0
-    for c in text:
-        cell = width_of(c)
-        if used + cell > width - 1:
-            break
-        kept += c
-        used += cell
-    return kept + ellipsis + " " * (width - 1 - used)
+    shown = cut(text, width, ellipsis)
+    padding = " " * (width - width_of(shown))
+    return padding + shown if right and shown == text else shown + padding
 
 
 def count(number: float | None) -> str:

@@ -7,6 +7,7 @@ import time
 from dataclasses import InitVar, dataclass, field
 from fnmatch import fnmatchcase
 
+from samsarrow.cli.tables import width_of
 from samsarrow.cli.top.history import History, Row, owner_text, sorted_rows
 from samsarrow.cli.top.layout import (
     ASCII_BARS,
@@ -19,7 +20,6 @@ from samsarrow.cli.top.layout import (
     rate,
     span,
     sparkline,
-    width_of,
 )
 from samsarrow.cli.top.sampler import Member, Sample, is_pattern
 from samsarrow.types import TopicPartition

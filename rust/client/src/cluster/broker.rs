@@ -105,9 +105,7 @@ struct Failure {
     error: Error,
 }
 
-/// Load of a broker's connection. Variants are ordered by expected response time, fastest first. A broker processes the
-/// requests of a connection one at a time, so a new connection is expected to respond sooner than one with pending
-/// requests.
+/// Load of a broker's connection. Variants are ordered by expected response time, fastest first.
 ///
 /// A broker processes the requests of a connection one at a time, so a new connection is faster than one with pending
 /// requests.
