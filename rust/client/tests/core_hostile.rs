@@ -19,7 +19,7 @@ use samsarrow_wire::messages::{
 };
 use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// Action of a peer when it receives a request.
 #[derive(Clone)]
@@ -115,6 +115,14 @@ fn options(servers: &str, more: &[(&str, &str)]) -> Options {
     Options::parse(ClientKind::Consumer, all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
 }
 
+/// Returns a socket that does not listen, and its address. While the socket exists, no other test can get the port.
+fn unused_address() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
 /// Requests a topic and returns the error, which must be raised shortly after the timeout.
 async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
     let cluster = Cluster::new(&options(servers, more)).unwrap();
@@ -190,9 +198,9 @@ async fn unresponsive_and_slow_peers_time_out() {
 
 #[tokio::test]
 async fn connection_refused_and_unknown_host() {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    let error = failure(&free, &[]).await;
-    assert_message(&error, &[&free, "cannot connect", "refused"]);
+    let (_socket, unused) = unused_address();
+    let error = failure(&unused, &[]).await;
+    assert_message(&error, &[&unused, "cannot connect", "refused"]);
     assert!(error.retriable());
     assert_message(
         &failure("no-such-host.invalid:9092", &[]).await,
@@ -356,7 +364,7 @@ async fn one_working_bootstrap_server_is_enough() {
         }
     });
     let web = peer(Reply::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
-    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (_socket, dead) = unused_address();
     let servers = format!("{web}, {dead}, {}", good.await);
     for _ in 0..8 {
         let cluster = Cluster::new(&options(&servers, &[])).unwrap();

@@ -18,7 +18,7 @@ use samsarrow_wire::messages::{
     MetadataResponse,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -186,7 +186,10 @@ async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
 
 #[tokio::test]
 async fn without_recovery_only_known_brokers_are_used() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    // The socket does not listen and keeps other tests from its port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = socket.local_addr().unwrap().to_string();
     let requests = Arc::new(AtomicUsize::new(0));
     let (times, named) = (Arc::clone(&requests), gone.clone());
     let bootstrap = peer(move |_, version, id| {
