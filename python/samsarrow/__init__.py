@@ -257,7 +257,8 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"samsarrow.{name}")
     if name not in _HOMES:
-        raise importlib.import_module("samsarrow._names").unknown_name(name, __all__)
+        caller = importlib.import_module("sys")._getframe().f_back
+        raise importlib.import_module("samsarrow._names").unknown_name(name, __all__, __name__, caller)
     value = getattr(importlib.import_module(f"samsarrow.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

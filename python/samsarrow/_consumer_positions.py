@@ -8,7 +8,7 @@ from typing import Any
 
 from samsarrow import _core
 from samsarrow._sync import Runner, base_of_clients
-from samsarrow.exceptions import BadValueError
+from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -16,6 +16,7 @@ from samsarrow.types import (
     Seconds,
     TopicPartition,
     check_topic,
+    to_committed,
     to_milliseconds,
     to_pair,
     to_pairs,
@@ -85,21 +86,41 @@ class PositionCalls(Runner):
         check_topic(topic)
         return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
 
-    def assign(self, *partitions: Partitions) -> None:
+    def assign(self, *partitions: Partitions | Mapping[TopicPartition, int | OffsetAndMetadata | None]) -> None:
         """Assigns exactly these partitions to the consumer, which does not join the group.
 
         Partitions that were assigned before keep their positions. Other partitions start at the group's committed
-        offset, or follow `auto.offset.reset` if the group has none.
+        offset, or follow `auto.offset.reset` if the group has none. A mapping sets the first offset to read, as `seek`
+        does: `consumer.assign({TopicPartition("orders", 0): 5})`.
 
         Args:
             *partitions: all partitions to read, one by one or as an iterable; `assign([])` removes all.
-                `assign_topics` assigns all partitions of topics.
+                `assign_topics` assigns all partitions of topics. In a mapping each partition has its offset, a number
+                or an `OffsetAndMetadata`, or None for the rule above; so the results of `committed` and
+                `beginning_offsets` are such mappings.
+
+        Raises:
+            ConfigurationError: an offset or the number of a partition is out of range.
         """
         if not partitions:
             raise TypeError("assign takes partitions: assign([]) removes all, assign_topics(…) assigns whole topics")
         pairs = to_pairs(partitions)
+        starts = [
+            (to_pair(partition), to_committed(offset))
+            for argument in partitions
+            if isinstance(argument, Mapping)
+            for partition, offset in argument.items()
+            if offset is not None
+        ]
+        for (topic, number), (position, _, _) in starts:
+            if position < 0:
+                raise ConfigurationError(f"cannot assign {topic}-{number} at offset {position}: offsets start at 0")
         self._moves += 1
         self._open.assign(pairs)
+        if starts:
+            self._decode_error = None
+        for pair, (position, _, epoch) in starts:
+            self._open.seek(pair, position, epoch)
 
     async def _assign_topics(self, topics: tuple[str | Iterable[str], ...], timeout: Seconds | None) -> None:
         names = to_topics(topics)

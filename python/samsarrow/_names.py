@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 from collections.abc import Iterable
 from difflib import get_close_matches
-from types import FunctionType
+from types import FrameType, FunctionType
+from typing import Any
 
 # Public modules with classes that are not attributes of `samsarrow`.
 _MODULES = ("exceptions", "admin_types", "cluster_types", "group_types", "config", "offsets", "testing", "tracing")
@@ -19,7 +21,9 @@ CLASSES = {
     "AIOProducer": "AsyncProducer",
     "AdminClient": "Admin",
     "AsyncSchemaRegistryClient": "AsyncSchemaRegistry",
+    "AvroConsumer": "Consumer",
     "AvroDeserializer": "Avro",
+    "AvroProducer": "Producer",
     "AvroSerializer": "Avro",
     "ConsumerRebalanceListener": "RebalanceListener",
     "DeserializingConsumer": "Consumer",
@@ -29,14 +33,31 @@ CLASSES = {
     "KafkaConsumer": "Consumer",
     "KafkaException": "KafkaError",
     "KafkaProducer": "Producer",
+    "Message": "ConsumerRecord",
     "ProtobufDeserializer": "Protobuf",
     "ProtobufSerializer": "Protobuf",
     "SchemaRegistryClient": "SchemaRegistry",
     "SerializingProducer": "Producer",
 }
-# Methods of these clients that do not exist here, with their replacements. Producers have no such table, because a
-# method `__getattr__` would double the duration of attribute lookups in `send`.
+# Constants of these clients that do not exist here, with their replacements.
+CONSTANTS = {
+    "OFFSET_BEGINNING": "use Consumer.seek_to_beginning()",
+    "OFFSET_END": "use Consumer.seek_to_end()",
+    "OFFSET_INVALID": "offsets that do not exist are None",
+    "OFFSET_STORED": "use Consumer.seek_to_committed()",
+}
+# Methods of these clients that do not exist here, with their replacements.
 METHODS = {
+    "Producer": {
+        "bootstrap_connected": "clients connect on the first call",
+        "create_batch": "use send_batch(), which takes a table",
+        "list_topics": "use partitions_for(), or Admin.list_topics()",
+        "poll": "leave it out: callbacks need no poll, and close() and flush() wait for them",
+        "produce": "use send(topic, value, key=…), whose callback on_delivery(metadata, error) has the error last",
+        "produce_batch": "use send_batch(), which takes a table",
+        "start": "leave it out: clients connect on the first call",
+        "stop": "use close()",
+    },
     "Consumer": {
         "bootstrap_connected": "clients connect on the first call",
         "consume": "use poll(max_records=…), which returns a batch of rows, or records()",
@@ -69,30 +90,68 @@ METHODS = {
 }
 
 
-def unknown_name(name: str, known: Iterable[str]) -> AttributeError:
-    """Returns the error for an unknown attribute of `samsarrow`.
+class OtherClientsMethod:
+    """A method of another client's producer, whose lookup raises AttributeError with the replacement.
+
+    Producers have these instead of a method `__getattr__`, which would double the duration of attribute lookups in
+    `send`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, client: object, kind: type) -> Any:
+        raise _unknown_method(client, kind, self._name)
+
+
+def unknown_name(
+    name: str, known: Iterable[str], module: str, caller: FrameType | None
+) -> AttributeError | ImportError:
+    """Returns the error for an unknown attribute of a module.
 
     Its message has the module that defines the name, the name of another client's class here, or the nearest name.
+
+    Args:
+        name: the unknown name.
+        known: names that exist.
+        module: name of the module.
+        caller: frame that looks up the attribute. For `from samsarrow import name` the error is an ImportError, because
+            Python would replace an AttributeError by an ImportError without the message.
     """
-    text = f"module 'samsarrow' has no attribute {name!r}"
+    remedy = _remedy_for_name(name, known)
+    # The import statement first calls `hasattr`, which must get an AttributeError.
+    if remedy and caller is not None and dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+        return ImportError(f"cannot import name {name!r} from {module!r}{remedy}", name=module)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{remedy}", name=name)
+
+
+def _remedy_for_name(name: str, known: Iterable[str]) -> str:
     if name in CLASSES:
-        return AttributeError(f"{text}: use samsarrow.{CLASSES[name]}", name=name)
+        return f": use samsarrow.{CLASSES[name]}"
+    if name in CONSTANTS:
+        return f": {CONSTANTS[name]}"
+    if name in importlib.import_module("samsarrow").__all__:
+        return ": import it from samsarrow"
     for module in _MODULES if name[:1].isupper() else ():
         home = f"samsarrow.{module}"
         found = getattr(importlib.import_module(home), name, None)
         if isinstance(found, type) and found.__module__.startswith("samsarrow."):
-            return AttributeError(f"{text}: import it from {home}", name=name)
+            return f": import it from {home}"
     near = get_close_matches(name, list(known), 1)
-    return AttributeError(f"{text}{f'; did you mean {near[0]}?' if near else ''}", name=name)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def unknown_method(client: object, name: str) -> AttributeError:
     """Returns the error for an unknown attribute of a client, with the name of another client's method here."""
-    kind = type(client)
+    return _unknown_method(client, type(client), name)
+
+
+def _unknown_method(client: object | None, kind: type, name: str) -> AttributeError:
     remedies = next(
         (METHODS[of] for base in kind.__mro__ if (of := base.__name__.removeprefix("Async")) in METHODS), {}
     )
-    text = f"{kind.__name__!r} object has no attribute {name!r}"
+    subject = f"type object {kind.__name__!r}" if client is None else f"{kind.__name__!r} object"
+    text = f"{subject} has no attribute {name!r}"
     return AttributeError(f"{text}: {remedies[name]}" if name in remedies else text, name=name, obj=client)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._names import METHODS, OtherClientsMethod
 from samsarrow._sync import Runner, base_of_clients
 from samsarrow._unclosed import unregister, wait_at_exit, watch_producer
 from samsarrow.config import identity, merge
@@ -74,6 +75,9 @@ class ProducerBase(Runner):
         # The attributes are missing if the constructor raised.
         name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
         return f"<{name}{'' if getattr(self, '_core', None) else ', closed'}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - set(METHODS["Producer"]))
 
     def metrics(self) -> ProducerMetrics:
         """Counts and latencies since the producer was created. Collecting them adds almost no cost to sending."""
@@ -277,6 +281,10 @@ class ProducerBase(Runner):
             await self._close(None, "log")
         except KafkaError as failure:
             error.add_note(f"and the producer could not be closed: {failure}")
+
+
+for _name in METHODS["Producer"]:
+    setattr(ProducerBase, _name, OtherClientsMethod(_name))
 
 
 def _raises(errors: Errors) -> bool:

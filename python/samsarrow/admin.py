@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,6 +10,7 @@ from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._admin.sync import AdminMethods
+from samsarrow._names import unknown_name
 from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.metrics.client import AdminMetrics, of_admin, to_uuid
@@ -84,3 +86,8 @@ class Admin(AdminMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def __getattr__(name: str) -> Any:
+    # Modules of confluent-kafka and kafka-python with this name have all classes for administration.
+    raise unknown_name(name, ["Admin"], __name__, sys._getframe().f_back)

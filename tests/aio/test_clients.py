@@ -400,3 +400,16 @@ def test_consecutive_seeks_are_one_request(servers: str) -> None:
         started = time.monotonic()
         assert consumer.poll(60.0).num_rows == 1
         assert time.monotonic() - started < 20.0
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_assign_with_offsets_starts_there(servers: str, kind: str) -> None:
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers) as producer:
+            for row in range(4):
+                await producer.send("t", str(row), partition=0)
+        async with AsyncConsumer(bootstrap_servers=servers) as consumer:
+            consumer.assign({ONLY: 3})
+            assert (await consumer.poll(10))["offset"].to_pylist() == [3]
+
+    RUN[kind](main)

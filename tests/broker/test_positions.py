@@ -20,7 +20,7 @@ from samsarrow import (
     RebalanceListener,
     TopicPartition,
 )
-from samsarrow.exceptions import KafkaTimeoutError, TopicAuthorizationFailedError, WakeupError
+from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError, TopicAuthorizationFailedError, WakeupError
 from samsarrow.offsets import next_offsets
 from samsarrow.testing import Broker
 
@@ -358,3 +358,29 @@ def test_batch_of_a_recreated_topic_is_not_committed(servers: str) -> None:
         assert new == 30
         consumer.commit(old)
         assert consumer.committed([T])[T] is None
+
+
+def test_assign_with_offsets_starts_there(servers: str) -> None:
+    for tp in PARTITIONS:
+        fill(servers, tp, 4)
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        zero, one, two, three = PARTITIONS
+        consumer.assign({zero: 3, one: OffsetAndMetadata(2), two: None}, three)
+        assert sorted(offsets_of(consumer.reader().read_all())) == sorted(
+            [(0, 3), (1, 2), (1, 3), *((partition, offset) for partition in (2, 3) for offset in range(4))]
+        )
+        # A partition that was assigned before moves, too.
+        consumer.assign({zero: 1}, three)
+        assert offsets_of(consumer.reader().read_all()) == [(0, 1), (0, 2), (0, 3)]
+        consumer.assign(consumer.beginning_offsets(zero))
+        assert consumer.position(zero) == 0
+
+
+def test_assign_with_an_invalid_offset_changes_nothing(servers: str) -> None:
+    with Consumer(bootstrap_servers=servers) as consumer:
+        consumer.assign(T)
+        with pytest.raises(ConfigurationError, match=r"^cannot assign four-1 at offset -2: offsets start at 0$"):
+            consumer.assign({PARTITIONS[0]: 1, PARTITIONS[1]: -2})
+        with pytest.raises(TypeError, match=r"^expected an offset or OffsetAndMetadata, got 'end'$"):
+            consumer.assign({PARTITIONS[0]: "end"})
+        assert consumer.assignment() == {T}

@@ -1,14 +1,19 @@
 """Unknown names of classes and methods have errors that name the replacement."""
 
+import importlib
 import re
 
 import pytest
 
 import samsarrow
 from samsarrow import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer, exceptions
-from samsarrow._names import CLASSES, METHODS
+from samsarrow._names import CLASSES, CONSTANTS, METHODS
 
-CLIENTS = {"Consumer": (Consumer, AsyncConsumer), "Admin": (Admin, AsyncAdmin)}
+CLIENTS = {
+    "Consumer": (Consumer, AsyncConsumer),
+    "Admin": (Admin, AsyncAdmin),
+    "Producer": (Producer, AsyncProducer),
+}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -17,6 +22,49 @@ def test_classes_of_other_clients(name):
     with pytest.raises(AttributeError, match=f"^{re.escape(text)}$"):
         getattr(samsarrow, name)
     assert isinstance(getattr(samsarrow, CLASSES[name]), type)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "text"),
+    [
+        ("samsarrow", "AdminClient", ": use samsarrow.Admin"),
+        ("samsarrow", "TopicAlreadyExistsError", ": import it from samsarrow.exceptions"),
+        ("samsarrow", "Broker", ": import it from samsarrow.testing"),
+        ("samsarrow", "OFFSET_BEGINNING", f": {CONSTANTS['OFFSET_BEGINNING']}"),
+        ("samsarrow", "Consumr", "; did you mean Consumer?"),
+        ("samsarrow.admin", "AdminClient", ": use samsarrow.Admin"),
+        ("samsarrow.admin", "NewTopic", ": import it from samsarrow"),
+    ],
+)
+def test_import_statements_have_the_hint(module, name, text):
+    with pytest.raises(ImportError, match=f"^cannot import name '{name}' from '{module}'{re.escape(text)}$") as raised:
+        exec(f"from {module} import {name}", {})
+    assert raised.value.name == module
+    assert not hasattr(importlib.import_module(module), name)
+
+
+def test_an_unknown_import_without_a_hint_is_pythons_own():
+    with pytest.raises(ImportError, match=r"^cannot import name 'Zyx_9' from 'samsarrow' \("):
+        exec("from samsarrow import Zyx_9", {})
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_of_other_clients(name):
+    with pytest.raises(AttributeError, match=f"'{name}': {re.escape(CONSTANTS[name])}$"):
+        getattr(samsarrow, name)
+    for method in re.findall(r"Consumer\.(\w+)", CONSTANTS[name]):
+        assert hasattr(Consumer, method)
+
+
+def test_producers_do_not_list_methods_of_other_clients():
+    for kind in CLIENTS["Producer"]:
+        producer = kind(bootstrap_servers="h:1")
+        assert not set(METHODS["Producer"]) & set(dir(producer))
+        assert {"send", "flush", "closed"} <= set(dir(producer))
+        with pytest.raises(
+            AttributeError, match=f"^type object '{kind.__name__}' has no attribute 'produce': use send"
+        ):
+            _ = kind.produce
 
 
 @pytest.mark.parametrize(
@@ -49,8 +97,8 @@ def test_methods_of_other_clients(kind, name):
         assert not hasattr(client, name)
         with pytest.raises(AttributeError, match=f"^'{client.__name__}' object.*'{name}': {re.escape(remedy)}$"):
             getattr(client(bootstrap_servers="h:1"), name)
-        for call in re.findall(r"(\w+)\(.*?\)(?: of (\w+))?", remedy):
-            assert hasattr(getattr(samsarrow, call[1]) if call[1] else client, call[0]), remedy
+        for owner, call in re.findall(r"(?:(\w+)\.)?(\w+)\(", remedy.replace("on_delivery(", "")):
+            assert hasattr(getattr(samsarrow, owner) if owner else client, call), remedy
 
 
 def test_unknown_attributes_stay_attribute_errors():
