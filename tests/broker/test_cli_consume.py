@@ -94,6 +94,21 @@ def test_max_records(command, now):
     assert len(command("consume", "four", "four", "t").out.splitlines()) == 40
 
 
+def test_patterns_of_topics(command, now, servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", '{"i": 99, "name": "t"}')
+    assert numbers(command("consume", "f*r", "--where", "value.i > 30").out) == list(range(31, 39))
+    assert len(command("consume", "[ft]*", "t").out.splitlines()) == 41
+    # Lines name their topic if a pattern chooses several.
+    assert {json.loads(line)["topic"] for line in command("consume", "*", "-o", "ndjson").out.splitlines()} == {
+        "four", "t",
+    }  # fmt: skip
+    assert "TOPIC" in command("consume", "*", "-o", "table").out.splitlines()[0]
+    assert len(command("consume", "fo*", "-g", "patterns").out.splitlines()) == 40
+    missing = command("consume", "ord*", code=1)
+    assert missing.err.startswith("Error: there is no topic ord* at ")
+
+
 def test_tables_show_keys_and_members_of_values(command, now):
     lines = command("consume", "four", "-o", "table", "--from", "-2", "-p", "0-1").out.splitlines()
     assert lines[0].split() == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "I", "NAME"]

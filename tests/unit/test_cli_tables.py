@@ -11,7 +11,7 @@ import pytest
 from samsarrow.cli import output
 from samsarrow.cli.numbers import MetadataVersion, Size, Timestamp, rate_text, size_text, written_text
 from samsarrow.cli.progress import progress
-from samsarrow.cli.tables import Table, table
+from samsarrow.cli.tables import Table, cut, table, width_of
 
 
 def test_columns_are_aligned_and_numbers_at_the_right():
@@ -29,7 +29,7 @@ def test_lines_fit_a_terminal(width):
     lines = list(Table(["GROUP", "STATE", "LAG"], width).lines(rows))
     assert max(map(len, lines)) == width
     assert lines[1].startswith("ggg")
-    assert "…  Stable" in lines[1]
+    assert "ggg…ggg" in lines[1]
     assert lines[1].endswith("7")
     assert lines[2].endswith("1000000")
     # Without a terminal nothing is cut.
@@ -44,8 +44,19 @@ def test_lines_of_many_columns_are_cut():
 
 def test_wide_characters_take_two_columns():
     lines = list(Table(["NAME", "N"], 20).lines([("漢字" * 20, 1), ("e\u0301", 2)]))
-    assert lines[1] == "漢字漢字漢字漢字…  1"
+    assert lines[1] == "漢字漢字…漢字漢字  1"
     assert lines[2] == "e\u0301" + " " * 16 + "  2"
+
+
+def test_names_are_cut_in_the_middle_and_texts_at_the_end():
+    rows = [(f"analytics-production-eu-west-{region}", "a long reason " * 3, 1) for region in ("orders", "bills")]
+    lines = list(Table(["GROUP", "REASON", "LAG"], 44).lines(rows))
+    assert [line.split("  ")[0] for line in lines[1:]] == ["analyt…rders", "analyt…bills"]
+    assert all(line.rstrip("1 ").endswith("…") for line in lines[1:])
+    assert cut("name-1", 1, middle=True) == "…"
+    assert cut("abcde\u0301f", 4, middle=True) == "ab…f"
+    for width in range(1, 12):
+        assert width_of(cut("漢字漢字漢字", width, middle=True)) <= width
 
 
 def test_control_characters_do_not_reach_the_terminal():

@@ -118,8 +118,17 @@ def test_long_names_are_truncated():
     view = viewed(1)
     view.add(sample(4.0, 1, **{"analytics-" * 20: {}, "\x1b[2Jevil": {}}))
     lines = text_of(view)
-    assert any("analytics-analytic…" in line for line in lines)
+    assert any(line.startswith("analytics") and "…" in line[:30] for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_names_with_a_common_beginning_differ_on_the_screen():
+    view = viewed(1)
+    names = [f"analytics-production-eu-west-{number}" for number in (1, 2)]
+    view.add(sample(4.0, 1, **{key: {} for key in names}))
+    rows = [line for line in text_of(view) if "analytics" in line]
+    assert len(rows) == 2
+    assert rows[0] != rows[1]
 
 
 def test_ascii_terminals_get_ascii_only():

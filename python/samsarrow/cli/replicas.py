@@ -14,6 +14,7 @@ from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
+from samsarrow.cli.names import chosen_topics
 from samsarrow.cli.numbers import Size, size_or_none
 from samsarrow.cli.output import (
     confirm,
@@ -28,7 +29,6 @@ from samsarrow.cli.output import (
     yes_option,
 )
 from samsarrow.cli.times import seconds_option
-from samsarrow.cli.topics import chosen
 from samsarrow.cluster_types import ElectionType
 from samsarrow.exceptions import KafkaError
 from samsarrow.types import TopicPartition
@@ -63,7 +63,7 @@ def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]
     if numbers and not names:
         raise click.UsageError("--partition needs a topic")
     if names:
-        return partitions_of(connection, chosen(connection, names), numbers)
+        return partitions_of(connection, chosen_topics(connection, names), numbers)
     listed = connection.admin.list_topics()
     return partitions_of(connection, sorted(name for name in listed if not listed[name].internal), numbers)
 
@@ -290,7 +290,7 @@ def log_dirs(
     With TOPICs or --replicas, shows each replica with its size and lag, and whether it is an incomplete copy. Sizes in
     JSON and CSV are bytes.
     """
-    topics = chosen(connection, names) if names else None
+    topics = chosen_topics(connection, names) if names else None
     found = connection.admin.log_dirs(list(dict.fromkeys(brokers)) or None)
     errors: dict[str, KafkaError] = {}
     rows: list[tuple[Any, ...]] = []

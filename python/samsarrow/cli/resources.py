@@ -10,6 +10,7 @@ import click
 from samsarrow.admin_types import ConfigResource, ConfigResourceType
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.errors import NotFound
+from samsarrow.cli.names import is_pattern
 
 KINDS = {
     "topic": ConfigResourceType.TOPIC,
@@ -41,7 +42,7 @@ def resource_of(text: str) -> ConfigResource:
             f"{text!r} is not a resource: {hint}. Resources are topic:NAME, broker:ID, broker for the settings of all "
             "brokers, logger:ID, group:NAME and client-metrics:NAME"
         )
-    if KINDS[kind] in _OF_BROKERS and name and not _pattern(name) and not name.isdecimal():
+    if KINDS[kind] in _OF_BROKERS and name and not is_pattern(name) and not name.isdecimal():
         raise click.UsageError(f"{text!r} names no broker: give its id, for example {kind}:0")
     return ConfigResource(KINDS[kind], name)
 
@@ -56,7 +57,7 @@ def resources_of(connection: Connection, texts: Sequence[str]) -> list[ConfigRes
     found: dict[ConfigResource, None] = {}
     existing: dict[ConfigResourceType, list[str]] = {}
     for text, resource in [(text, resource_of(text)) for text in texts]:
-        if not _pattern(resource.name):
+        if not is_pattern(resource.name):
             found[resource] = None
             continue
         if resource.type not in existing:
@@ -77,7 +78,3 @@ def _all(connection: Connection, kind: ConfigResourceType) -> list[str]:
     if kind in _OF_BROKERS:
         return [str(broker.id) for broker in admin.describe_cluster().brokers]
     return sorted(resource.name for resource in admin.list_config_resources([kind]))
-
-
-def _pattern(name: str) -> bool:
-    return bool(set("*?[") & set(name))

@@ -15,6 +15,13 @@ _CUT = "…"
 # Width below which columns of text are not cut.
 _NARROW = 12
 _NUMBER = re.compile(r"-?\d+(\.\d+)?|-|null|\d+(\.\d)? [kMGTPE]?B")
+# Columns of names, which often differ only in their last characters.
+_NAMES = frozenset(
+    (
+        "client_id", "group", "instance_id", "member", "member_id", "name", "principal", "resource", "subject", "topic",
+        "transactional_id", "user",
+    )
+)  # fmt: skip
 # Control characters, which could change the colours or the contents of a terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -72,8 +79,8 @@ class Table:
 
     def _line(self, row: Sequence[str]) -> str:
         parts = []
-        for cell, width, at_right in zip(row, self._widths, self._right, strict=True):
-            shown = cell if self._width is None else cut(cell, width)
+        for name, cell, width, at_right in zip(self._head, row, self._widths, self._right, strict=True):
+            shown = cell if self._width is None else cut(cell, width, middle=name.lower().replace(" ", "_") in _NAMES)
             padding = " " * (width - width_of(shown))
             parts.append(padding + shown if at_right else shown + padding)
         line = _GAP.join(parts).rstrip()
@@ -106,14 +113,25 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def cut(text: str, width: int, ellipsis: str = _CUT) -> str:
-    """Returns a text of at most this width, which ends in the ellipsis if a part is missing."""
+def cut(text: str, width: int, ellipsis: str = _CUT, middle: bool = False) -> str:
+    """Returns a text of at most this width.
+
+    If a part is missing, the ellipsis is in its place: at the end, or in the middle, which keeps apart names that
+    differ in their last characters.
+    """
     if width_of(text) <= width:
         return text
-    kept, used = [], 0
-    for character in text:
+    end = _beginning(text[::-1], (width - 1) // 2)[::-1] if middle else ""
+    while end and not _columns(end[0]):  # marks of a character that is left out
+        end = end[1:]
+    return _beginning(text, width - 1 - width_of(end)) + ellipsis + end
+
+
+def _beginning(text: str, width: int) -> str:
+    """Returns the longest beginning of a text that has at most this width."""
+    used = 0
+    for at, character in enumerate(text):
         used += _columns(character)
-        if used > width - 1:
-            break
-        kept.append(character)
-    return "".join(kept) + ellipsis
+        if used > width:
+            return text[:at]
+    return text

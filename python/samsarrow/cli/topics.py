@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 
 import click
 
@@ -15,7 +14,7 @@ from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
-from samsarrow.cli.errors import NotFound
+from samsarrow.cli.names import chosen_topics
 from samsarrow.cli.offsets_lookup import at, beginnings, ends, look_up
 from samsarrow.cli.output import (
     check_names,
@@ -55,28 +54,6 @@ def topics() -> None:
 names_argument = click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 
 
-def chosen(connection: Connection, names: tuple[str, ...], if_exists: bool = False) -> dict[str, TopicListing]:
-    """Returns the topics with these names or that match these patterns. Patterns do not match internal topics.
-
-    Args:
-        connection: connection to the cluster.
-        names: names and patterns.
-        if_exists: whether names and patterns without a topic are ignored.
-
-    Raises:
-        NotFound: a topic does not exist, or a pattern matches none.
-    """
-    plain = all(not set("*?[") & set(name) for name in names)
-    listed = connection.admin.list_topics(dict.fromkeys(names) if plain else None)
-    found: dict[str, TopicListing] = {}
-    for name in names:
-        matching = [t for t in listed if t == name or (fnmatchcase(t, name) and not listed[t].internal)]
-        if not matching and not if_exists:
-            raise NotFound(f"topic {name}", connection.servers)
-        found.update((t, listed[t]) for t in sorted(matching))
-    return found
-
-
 @topics.command("list")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @connected
@@ -110,7 +87,7 @@ def describe(
     """
     if settings_only and under_replicated:
         raise click.UsageError("--settings and --under-replicated contradict each other: settings are of whole topics")
-    found = chosen(connection, names)
+    found = chosen_topics(connection, names)
     if settings_only:
         _describe_settings(connection, list(found), form)
         return
@@ -172,7 +149,7 @@ def offsets(connection: Connection, names: tuple[str, ...], when: int | None, fo
 
     If a partition has no record at or after the time, its end offset is listed.
     """
-    tps = _partitions(chosen(connection, names))
+    tps = _partitions(chosen_topics(connection, names))
     found = ends(connection, tps)
     if when is not None:
         found |= at(connection, tps, when)
@@ -325,7 +302,7 @@ def alter(
     if partitions is None and not sets and not unset:
         raise click.UsageError("no change given: use --partitions, --config NAME=VALUE or --unset NAME")
     changes = changes_of(sets, unset)
-    found = chosen(connection, names, if_exists)
+    found = chosen_topics(connection, names, if_exists)
     if not found:
         click.echo("nothing to change", err=True)
         return
@@ -381,7 +358,7 @@ def trim(
     """
     if (before is not None) + (when is not None) + everything != 1:
         raise click.UsageError("pass one of --before OFFSET, --before-time TIME and --all")
-    tps = partitions_of(connection, chosen(connection, names), numbers)
+    tps = partitions_of(connection, chosen_topics(connection, names), numbers)
     first, last = beginnings(connection, tps), ends(connection, tps)
     until = last if when is None else last | _since(connection, tps, when, last)
     if before is not None:
@@ -446,7 +423,7 @@ def _since(
 @dry_run_option
 def delete(connection: Connection, names: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool) -> None:
     """Delete topics with all their records."""
-    found = chosen(connection, names, if_exists)
+    found = chosen_topics(connection, names, if_exists)
     if not found:
         click.echo("nothing to delete", err=True)
         return

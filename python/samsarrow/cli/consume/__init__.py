@@ -123,6 +123,8 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
 def consume(connection: Connection, **options: Any) -> None:
     """Print the records of topics up to their current ends, or with -f continuously.
 
+    Names may be quoted patterns, such as 'orders-*', which choose among the topics that exist at the start.
+
     Without -f the command stops at the current end of each partition, even if no record is before it because of
     transaction markers or compaction, or if other members of a group read some partitions.
 

@@ -23,6 +23,7 @@ from samsarrow.cli.consume.reading import GroupReader, Progress, commit, read_pa
 from samsarrow.cli.consume.table_text import TableTextWriter
 from samsarrow.cli.consume.tail import newest
 from samsarrow.cli.consume.typed import ReadFormats
+from samsarrow.cli.names import chosen_topics, is_pattern
 from samsarrow.cli.numbers import written_text
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
@@ -90,7 +91,10 @@ class Job:
         ):  # fmt: skip
             if invalid:
                 raise click.UsageError(reason)
-        self.connection, self.topics, self.partitions = connection, topic_names, partitions
+        self.connection, self.partitions = connection, partitions
+        self.topics = (
+            tuple(chosen_topics(connection, topic_names)) if any(map(is_pattern, topic_names)) else topic_names
+        )
         self.start = start or Position("latest" if follow and not member else "earliest")
         self.until, self.remaining, self.follow = until, count, follow
         self.tail, self.per_partition = tail, per_partition
@@ -98,7 +102,7 @@ class Job:
         self.typed = typed
         self.filters = Filters(grep, headers, where, typed)
         self.output_format = _output_format(
-            form, template, text, unpack, compress, output_file, typed, len(set(topic_names)) > 1
+            form, template, text, unpack, compress, output_file, typed, len(set(self.topics)) > 1
         )
         self.output = Output(self.output_format, output_file, rotate, keep=self.commits and not overwrite)
         self.group_reader: GroupReader | None = None

@@ -17,12 +17,12 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
-def fit(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
-    """Returns a text with exactly `width` cells: filled with spaces, or truncated with an ellipsis."""
+def fit(text: str, width: int, *, right: bool = False, ellipsis: str = "…", middle: bool = False) -> str:
+    """Returns a text with exactly `width` cells: filled with spaces, or truncated as `cut` does."""
     text = printable(text)
     if width <= 0:
         return ""
-    shown = cut(text, width, ellipsis)
+    shown = cut(text, width, ellipsis, middle)
     padding = " " * (width - width_of(shown))
     return padding + shown if right and shown == text else shown + padding
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from samsarrow.admin_types import OffsetSpec
+from samsarrow.cli.names import is_pattern
 from samsarrow.cli.output import each_result
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.types import GroupListing, TopicPartition
@@ -319,11 +320,6 @@ class Sampler:
 
     def _has_topic(self, topic: str) -> bool:
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
-
-
-def is_pattern(name: str) -> bool:
-    """True if a name has wildcards."""
-    return bool(set("*?[") & set(name))
 
 
 def _each(

@@ -7,6 +7,7 @@ import time
 from dataclasses import InitVar, dataclass, field
 from fnmatch import fnmatchcase
 
+from samsarrow.cli.names import is_pattern
 from samsarrow.cli.tables import width_of
 from samsarrow.cli.top.history import History, Row, owner_text, sorted_rows
 from samsarrow.cli.top.layout import (
@@ -21,7 +22,7 @@ from samsarrow.cli.top.layout import (
     span,
     sparkline,
 )
-from samsarrow.cli.top.sampler import Member, Sample, is_pattern
+from samsarrow.cli.top.sampler import Member, Sample
 from samsarrow.types import TopicPartition
 
 GROUPS = (
@@ -72,6 +73,9 @@ HELP = (
 
 # Replacements of symbols in terminals that show only ASCII.
 ASCII = {"↑↓": "jk", "↑ ↓ j k": "j k    ", "→": "right", "←": "left", "…": "..."}
+
+# Columns of names, which often differ only in their last characters.
+NAMES = frozenset({"key", "member", "instance_id"})
 
 Span = tuple[str, str]
 """Text and its style: empty, or `bold`, `dim`, `reverse`, `red`, `yellow`, `green`, several joined with a space."""
@@ -399,7 +403,8 @@ class View:
         spans: list[Span] = []
         for at, (column, cells) in enumerate(columns):
             text, style = self._cell(row, column, cells)
-            spans.append((self._fit(text, cells, right=column.right) + (" " if at < len(columns) - 1 else ""), style))
+            fitted = self._fit(text, cells, right=column.right, middle=column.name in NAMES)
+            spans.append((fitted + (" " if at < len(columns) - 1 else ""), style))
         used = sum(width_of(text) for text, _ in spans)
         spans.append((" " * max(width - used, 0), ""))
         if used > width:
@@ -448,7 +453,10 @@ class View:
                 "assignment": " ".join(key_text(tp) for tp in member.assignment) or "-",
                 "instance_id": member.instance_id or "-",
             }
-            line = " ".join(self._fit(cells[column.name], size, right=column.right) for column, size in columns)
+            line = " ".join(
+                self._fit(cells[column.name], size, right=column.right, middle=column.name in NAMES)
+                for column, size in columns
+            )
             lines.append([(self._fit(line, width), "")])
         if not members:
             lines.append([(self._fit("no members", width), "dim")])
@@ -466,13 +474,13 @@ class View:
             text = f"q quit  esc back  tab {other}  s sort  r reverse  / filter  p pause  ? help"
         return [(self._fit(text, width), "dim")]
 
-    def _fit(self, text: str, width: int, *, right: bool = False) -> str:
+    def _fit(self, text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
         if not self.ascii:
-            return fit(text, width, right=right)
+            return fit(text, width, right=right, middle=middle)
         for symbol, name in ASCII.items():
             text = text.replace(symbol, name)
         plain = text.encode("ascii", "replace").decode()
-        return fit(plain, width, right=right, ellipsis="~")
+        return fit(plain, width, right=right, ellipsis="~", middle=middle)
 
     def _spark(self, values: list[float | None], width: int) -> str:
         return sparkline(values, width, ASCII_BARS if self.ascii else BARS)
