@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from samsarrow import _core
 from samsarrow._core import option_table, options_markdown
 from samsarrow.exceptions import ConfigurationError
 
@@ -144,6 +145,31 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
 
         pairs += options_of_context(contexts[0], frozenset(kafka_name(name) for name, _ in pairs))
     return pairs
+
+
+def rejection(client: str, options: Mapping[str, Any]) -> str | None:
+    """Returns the reason why a client rejects options; None if it accepts them.
+
+    Creates a client, which does not connect, with other bootstrap servers if the options have none.
+
+    Args:
+        client: `producer`, `consumer` or `admin`.
+        options: options, whose names may have any spelling.
+    """
+    # Not the public classes, because these import pyarrow.
+    pairs = merge(options, {})
+    if not any(kafka_name(name) == "bootstrap.servers" for name, _ in pairs):
+        pairs.append(("bootstrap.servers", "localhost:9092"))
+    try:
+        if client == "admin":
+            _core.Admin(pairs).close().wait()
+        elif client == "consumer":
+            _core.Consumer(pairs, []).close(0.0).wait()
+        else:
+            _core.Producer(pairs).close(0.0, False).wait()
+    except ConfigurationError as error:
+        return str(error)
+    return None
 
 
 def max_poll_records(pairs: Iterable[tuple[str, Any]]) -> int:

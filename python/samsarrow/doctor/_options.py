@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from samsarrow import _core
-from samsarrow.config import kafka_name, kind_of, merge, options_of
+from samsarrow.config import kafka_name, kind_of, merge, options_of, rejection
 from samsarrow.doctor._finding import Check, Finding
 from samsarrow.doctor._texts import split
 from samsarrow.exceptions import ConfigurationError
@@ -40,9 +39,9 @@ def check_options(
             usable = False
         options[known] = value
     known_options = {name: value for name, value in options.items() if kind_of(name) != "unknown"}
-    unknown = [_rejection("consumer", {name: options[name]}) for name in options if name not in known_options]
+    unknown = [rejection("consumer", {name: options[name]}) for name in options if name not in known_options]
     findings += [check.failed(*_parts(text)) for text in unknown if text]
-    if rejected := dict.fromkeys(filter(None, (_rejection(c, options_of(c, known_options)) for c in _CLIENTS))):
+    if rejected := dict.fromkeys(filter(None, (rejection(c, options_of(c, known_options)) for c in _CLIENTS))):
         findings += [check.failed(*_parts(text)) for text in rejected]
         usable = False
     elif "bootstrap.servers" not in known_options:
@@ -53,22 +52,6 @@ def check_options(
     if not findings:
         findings.append(check.ok(f"{len(options)} options" if len(options) != 1 else "1 option"))
     return findings, known_options if usable else None
-
-
-def _rejection(client: str, options: Mapping[str, Any]) -> str | None:
-    """Returns the reason why a client rejects options, or None. Creates a client, which does not connect."""
-    # Not the public classes, because these import pyarrow.
-    complete = list({"bootstrap.servers": "localhost:9092", **options}.items())
-    try:
-        if client == "admin":
-            _core.Admin(complete).close().wait()
-        elif client == "consumer":
-            _core.Consumer(complete, []).close(0.0).wait()
-        else:
-            _core.Producer(complete).close(0.0, False).wait()
-    except ConfigurationError as error:
-        return str(error)
-    return None
 
 
 def _parts(text: str) -> tuple[str, str]:

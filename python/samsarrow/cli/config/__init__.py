@@ -13,7 +13,6 @@ from samsarrow.cli.config.defaults_diff import differences
 from samsarrow.cli.config.import_ import KINDS, read
 from samsarrow.cli.output import output_option, show
 from samsarrow.cli.settings import REGISTRY, config_file, environment, kind_of, profile
-from samsarrow.exceptions import ConfigurationError
 
 HIDDEN = "[hidden]"
 
@@ -128,29 +127,9 @@ def _client(option: str) -> str:
     )
 
 
-def _rejection(client: str, options: dict[str, str]) -> str | None:
-    """Returns the reason why a client rejects options, or None. Creates a client, which does not connect."""
-    from samsarrow import _core
-    from samsarrow.config import kafka_name, merge
-
-    named = {kafka_name(option) for option in options}
-    servers = {} if "bootstrap.servers" in named else {"bootstrap.servers": "localhost:9092"}
-    pairs = merge({**servers, **options}, {})
-    try:
-        if client == "consumer":
-            _core.Consumer(pairs, []).close(0.0).wait()
-        elif client == "producer":
-            _core.Producer(pairs).close(0.0, False).wait()
-        else:
-            _core.Admin(pairs).close()
-    except ConfigurationError as error:
-        return str(error)
-    return None
-
-
 def _rejected(options: dict[str, str]) -> dict[str, str]:
     """Returns the options that a client rejects even if no other option is set, with the reasons."""
-    from samsarrow.config import kafka_name
+    from samsarrow.config import kafka_name, rejection
 
     reasons = {}
     for option, value in options.items():
@@ -158,15 +137,15 @@ def _rejected(options: dict[str, str]) -> dict[str, str]:
             continue
         # `_combined_rejection` checks options that depend on each other, such as the login options.
         alone = kind_of(option) in ("unknown", "plain") and not option.startswith(("sasl.", "ssl.", "security."))
-        if (alone or kind_of(option) == "unknown") and (reason := _rejection(_client(option), {option: value})):
+        if (alone or kind_of(option) == "unknown") and (reason := rejection(_client(option), {option: value})):
             reasons[kafka_name(option)] = reason
     return reasons
 
 
 def _combined_rejection(options: dict[str, str], rejected: dict[str, str]) -> str | None:
     """Returns the reason why a client rejects the combination of all other options, or None."""
-    from samsarrow.config import kafka_name, options_of
+    from samsarrow.config import kafka_name, options_of, rejection
 
     rest = {option: value for option, value in options.items() if kafka_name(option) not in rejected}
-    reasons = [_rejection(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
+    reasons = [rejection(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
     return next((reason for reason in reasons if reason), None)
