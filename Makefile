@@ -59,12 +59,15 @@ MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --r
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 # mkdocs and its theme, which nothing else needs.
 SITE := .cache/site
+# Engines that read plans; too large for the other environment.
+ENGINES := .cache/engines
+ENGINES_DEPS := $(ENGINES)/.done
 SITE_DEPS := $(SITE)/.done
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -191,6 +194,18 @@ test-matrix: $(BUILT) $(JAR) ## every Kafka since 0.8.2, other Pythons, pyarrows
 
 test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol and ten of producers (SAMSARROW_CHAOS_SEED=2); two hours
 	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network tests/kafka/test_chaos.py tests/kafka/test_produce_chaos.py -s --timeout 1800
+
+$(ENGINES_DEPS): pyproject.toml
+	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --group engines
+	touch $@
+
+test-engines: $(BUILT) $(ENGINES_DEPS) ## Ray Data, Daft, DataFusion and dlt on the embedded broker and on real Kafka, in an environment of their own
+	PYTHONPATH=$(CURDIR)/python $(ENGINES)/bin/python -m pytest tests/engines
+
+bench-engines: $(RELEASE) $(ENGINES_DEPS) ## Ray Data, Daft and DataFusion against their own readers, on real Kafka
+	PYTHONPATH=$(CURDIR)/python $(ENGINES)/bin/python -m pytest benches/python/test_engines.py
 
 test-security: $(BUILT) ## every login, store and certificate on real Kafka, with logins renewed for a minute under load
 	SAMSARROW_REAUTHENTICATION_SECONDS=60 $(BIN)/python -m pytest tests/security

@@ -146,17 +146,28 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 # Optional modules, each with the package that it requires.
-_REQUIRES = {"polars": "polars", "spark": "pyspark"}
+_REQUIRES = {
+    "daft": "daft",
+    "datafusion": "datafusion",
+    "dlt": "dlt",
+    "polars": "polars",
+    "ray": "ray",
+    "spark": "pyspark",
+}
 _SUBMODULES = frozenset(
     {
         *_MODULES,
         "aio",
+        "daft",
+        "datafusion",
+        "dlt",
         "doctor",
         "metrics",
         "offsets",
         "partitioner",
         "polars",
         "ranges",
+        "ray",
         "spark",
         "testing",
         "tracing",

@@ -65,9 +65,8 @@ def described() -> set[str]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_has_a_docstring(name: str) -> None:
-    for optional in ("polars", "spark"):
-        if name == f"samsarrow.{optional}":
-            pytest.importorskip({"spark": "pyspark"}.get(optional, optional), reason=f"{optional} is not installed")
+    if (package := samsarrow._REQUIRES.get(name.removeprefix("samsarrow."))) is not None:
+        pytest.importorskip(package, reason=f"{package} is not installed")
     found = dict(documented(importlib.import_module(name)))
     assert [one for one, there in found.items() if not there] == []
 

@@ -69,7 +69,8 @@ def test_version_attribute_and_command_line_option() -> None:
 def test_help_works_without_optional_packages(without_metadata: bool) -> None:
     code = """
 import sys
-sys.modules["polars"] = sys.modules["pyspark"] = None
+for name in ("daft", "datafusion", "dlt", "polars", "pyspark", "ray"):
+    sys.modules[name] = None
 if WITHOUT_METADATA:
     import importlib.metadata
     def missing(name):
@@ -77,9 +78,25 @@ if WITHOUT_METADATA:
     importlib.metadata.version = missing
 import inspect, pydoc, samsarrow
 names = dir(samsarrow)
-assert not {"polars", "spark", "Any", "importlib", "TYPE_CHECKING"} & set(names), names
+engines = {"daft", "datafusion", "dlt", "polars", "ray", "spark"}
+assert not (engines | {"Any", "importlib", "TYPE_CHECKING"}) & set(names), names
 assert dict(inspect.getmembers(samsarrow))["Consumer"] is samsarrow.Consumer
 assert "class Consumer" in pydoc.render_doc(samsarrow, renderer=pydoc.plaintext)
 """
     code = code.replace("WITHOUT_METADATA", str(without_metadata))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["daft", "datafusion", "dlt", "ray"])
+def test_adapters_name_the_extra_of_a_missing_engine(name: str) -> None:
+    code = f"""
+import sys
+sys.modules["{name}"] = None
+import samsarrow
+try:
+    samsarrow.{name}
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert f"pip install 'samsarrow[{name}]'" in done.stdout

@@ -10,14 +10,25 @@ from samsarrow._sync import run_sync
 from samsarrow.consumer import Consumer
 from samsarrow.ranges.bounds import Bound
 from samsarrow.ranges.planning import check_request, make_plan
-from samsarrow.ranges.plans import OffsetRange, Offsets, OnDataLoss, OnLoss, Plan, Split
+from samsarrow.ranges.plans import AsyncBatches, OffsetRange, Offsets, OnDataLoss, OnLoss, Plan, Split
 from samsarrow.types import Seconds
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
     from samsarrow.values.decode import Format
 
-__all__ = ["Bound", "DataLoss", "OffsetRange", "Offsets", "OnDataLoss", "OnLoss", "Plan", "Split", "plan"]
+__all__ = [
+    "AsyncBatches",
+    "Bound",
+    "DataLoss",
+    "OffsetRange",
+    "Offsets",
+    "OnDataLoss",
+    "OnLoss",
+    "Plan",
+    "Split",
+    "plan",
+]
 
 
 def plan(

@@ -15,7 +15,7 @@ from samsarrow.config import Secret, kafka_name, kind_of, merge
 from samsarrow.exceptions import ConfigurationError, OffsetOutOfRangeError
 from samsarrow.ranges.bounds import Bound, Position, check_end, check_start
 from samsarrow.ranges.lookup import TopicIds, committed, schema_of
-from samsarrow.ranges.plans import OffsetRange, Offsets, OnDataLoss, Plan, Source, make
+from samsarrow.ranges.plans import OPTIONAL_COLUMNS, OffsetRange, Offsets, OnDataLoss, Plan, Source, make, uses
 from samsarrow.types import Seconds, TopicPartition, check_topic, to_seconds
 from samsarrow.values.decode import Format, check_format
 
@@ -23,8 +23,6 @@ from samsarrow.values.decode import Format, check_format
 _FIXED = {"auto.offset.reset": "none", "allow.auto.create.topics": False, "enable.auto.commit": False}
 _DEFAULTS = {"isolation.level": "read_committed"}
 _NOT_FOR_READS = ("group.id", "group.instance.id", *_FIXED)
-# Columns for which options are set, and left out if the column is not read.
-_OPTIONAL_COLUMNS = {"headers": "include.headers", "leader_epoch": "include.leader.epoch"}
 
 
 class Request(NamedTuple):
@@ -100,8 +98,8 @@ def check_request(
     check_start(*positions)
     if names is not None:
         # Decodes only keys and values that are read. A column of errors or raw values also needs the format.
-        key_format = key_format if _uses(names, "key") else None
-        value_format = value_format if _uses(names, "value") else None
+        key_format = key_format if uses(names, "key") else None
+        value_format = value_format if uses(names, "value") else None
         if key_format is None and value_format is None:
             on_decode_error, raw_values = "raise", False
     return Request(
@@ -238,7 +236,7 @@ def _consumer_options(
     if repeated := next((name for name in given if given.count(name) > 1), None):
         raise ConfigurationError(f"option {repeated} is given twice")
     merged = _DEFAULTS | dict(pairs) | _FIXED
-    for column, option in _OPTIONAL_COLUMNS.items():
+    for column, option in OPTIONAL_COLUMNS.items():
         if columns is not None and column in columns:
             merged[option] = True
         elif columns is not None:
@@ -260,10 +258,6 @@ def _column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     if len(set(names)) < len(names):
         raise ConfigurationError(f"columns has a name twice: {', '.join(names)}")
     return names
-
-
-def _uses(columns: Collection[str], part: str) -> bool:
-    return not {part, f"raw_{part}", f"{part}_error"}.isdisjoint(columns)
 
 
 def _numbers(partitions: Iterable[int] | None) -> tuple[int, ...] | None:

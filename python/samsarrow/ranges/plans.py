@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
 import pyarrow as pa
@@ -25,8 +25,22 @@ OnDataLoss = Literal["raise", "skip"]
 OnLoss = Callable[[DataLoss], object]
 """Called with offsets that are skipped."""
 
+
+class AsyncBatches(Protocol):
+    """Async iterator over record batches, which `aclose` ends early."""
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...
+
+    async def __anext__(self) -> pa.RecordBatch: ...
+
+    async def aclose(self) -> None:
+        """Ends the read, and closes its consumer."""
+
+
 # Version of pickled plans and splits, and of the JSON form of `Offsets`.
 FORMAT = 1
+# Columns for which options are set, and left out if the column is not read.
+OPTIONAL_COLUMNS = {"headers": "include.headers", "leader_epoch": "include.leader.epoch"}
 # Maximum number of ranges in the `repr` of a split.
 _SHOWN = 5
 _log = logging.getLogger("samsarrow.consumer")
@@ -150,6 +164,29 @@ class Source:
         if on_loss is not None:
             on_loss(loss)
 
+    def select(self, columns: Sequence[str]) -> Source:
+        """Returns the source with only these of its columns. Other keys and values are not decoded."""
+        missing = [name for name in columns if name not in self.schema.names]
+        if missing:
+            raise ConfigurationError(
+                f"the plan of topic {self.topic} has no column {missing[0]!r}: columns are "
+                f"{', '.join(self.schema.names)}"
+            )
+        left_out = {option for name, option in OPTIONAL_COLUMNS.items() if name not in columns}
+        key_format = self.key_format if uses(columns, "key") else None
+        value_format = self.value_format if uses(columns, "value") else None
+        decodes = key_format is not None or value_format is not None
+        return replace(
+            self,
+            options=tuple(pair for pair in self.options if pair[0] not in left_out),
+            key_format=key_format,
+            value_format=value_format,
+            on_decode_error=self.on_decode_error if decodes else "raise",
+            raw_values=self.raw_values and decodes,
+            columns=tuple(columns),
+            schema=pa.schema([self.schema.field(name) for name in columns]),
+        )
+
     def state(self) -> dict[str, Any]:
         """Returns the fields for a pickle."""
         return dict(vars(self))
@@ -209,7 +246,7 @@ class Split:
 
         return pa.RecordBatchReader.from_batches(self.schema, BlockingBatches(self._source, self.ranges, on_loss))
 
-    def aread(self, *, on_loss: OnLoss | None = None) -> AsyncIterator[pa.RecordBatch]:
+    def aread(self, *, on_loss: OnLoss | None = None) -> AsyncBatches:
         """Reads the rows in an event loop, as `read` does: `async for batch in split.aread()`.
 
         If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
@@ -280,6 +317,11 @@ class Plan:
         together with the results of the run. Partitions that are added later are read from their beginning.
         """
         return Offsets(self.topic, {tp: end for tp, _, end in self.ranges}, self.topic_id)
+
+
+def uses(columns: Collection[str], part: Literal["key", "value"]) -> bool:
+    """Returns true if columns with decoded keys, or values, are among the columns."""
+    return not {part, f"raw_{part}", f"{part}_error"}.isdisjoint(columns)
 
 
 def count(ranges: Sequence[OffsetRange]) -> int:

@@ -1,0 +1,8 @@
+"""Source and sink of Ray Data: `Topic` and `TopicSink`.
+
+Needs Ray Data: `pip install 'samsarrow[ray]'`.
+"""
+
+from samsarrow.integrations.ray import Topic, TopicSink
+
+__all__ = ["Topic", "TopicSink"]
