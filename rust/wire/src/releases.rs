@@ -343,8 +343,17 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     (ApiKey::DescribeTopicPartitions, &[
         (Release(3, 8, 0), (0, 0)),
     ]),
+    (ApiKey::ShareGroupHeartbeat, &[
+        (Release(4, 1, 0), (1, 1)),
+    ]),
     (ApiKey::ShareGroupDescribe, &[
         (Release(4, 1, 0), (1, 1)),
+    ]),
+    (ApiKey::ShareFetch, &[
+        (Release(4, 1, 0), (1, 1)), (Release(4, 2, 0), (1, 2)),
+    ]),
+    (ApiKey::ShareAcknowledge, &[
+        (Release(4, 1, 0), (1, 1)), (Release(4, 2, 0), (1, 2)),
     ]),
     (ApiKey::AddRaftVoter, &[
         (Release(3, 9, 0), (0, 0)), (Release(4, 2, 0), (0, 1)),

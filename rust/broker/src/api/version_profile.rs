@@ -125,13 +125,17 @@ mod tests {
     }
 
     /// APIs that the broker does not support by default. The telemetry APIs require an option. The others are never
-    /// supported, because every node is an ordinary broker: voters do not change, and nodes are never unregistered.
+    /// supported, because every node is an ordinary broker: voters do not change, nodes are never unregistered, and
+    /// share groups have no members.
     const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,
         ApiKey::UnregisterBroker,
         ApiKey::AddRaftVoter,
         ApiKey::RemoveRaftVoter,
+        ApiKey::ShareGroupHeartbeat,
+        ApiKey::ShareFetch,
+        ApiKey::ShareAcknowledge,
     ];
 
     #[test]

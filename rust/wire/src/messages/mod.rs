@@ -73,7 +73,10 @@ pub mod remove_raft_voter;
 pub mod renew_delegation_token;
 pub mod sasl_authenticate;
 pub mod sasl_handshake;
+pub mod share_acknowledge;
+pub mod share_fetch;
 pub mod share_group_describe;
+pub mod share_group_heartbeat;
 pub mod streams_group_describe;
 pub mod sync_group;
 pub mod txn_offset_commit;
@@ -219,7 +222,10 @@ apis! {
     PushTelemetry = 72: push_telemetry::{PushTelemetryRequest, PushTelemetryResponse},
     ListConfigResources = 74: list_config_resources::{ListConfigResourcesRequest, ListConfigResourcesResponse},
     DescribeTopicPartitions = 75: describe_topic_partitions::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse},
+    ShareGroupHeartbeat = 76: share_group_heartbeat::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse},
     ShareGroupDescribe = 77: share_group_describe::{ShareGroupDescribeRequest, ShareGroupDescribeResponse},
+    ShareFetch = 78: share_fetch::{ShareFetchRequest, ShareFetchResponse},
+    ShareAcknowledge = 79: share_acknowledge::{ShareAcknowledgeRequest, ShareAcknowledgeResponse},
     AddRaftVoter = 80: add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse},
     RemoveRaftVoter = 81: remove_raft_voter::{RemoveRaftVoterRequest, RemoveRaftVoterResponse},
     StreamsGroupDescribe = 89: streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse},
