@@ -310,7 +310,8 @@ def test_cluster_commands(command, admin):
         (0, True, False), (1, False, False), (2, False, False)
     ]  # fmt: skip
     assert rows(command("cluster", "features")) == [
-        {"feature": "transaction.version", "level": 2, "lowest": 0, "highest": 2}
+        {"feature": "share.version", "level": 1, "lowest": 0, "highest": 1},
+        {"feature": "transaction.version", "level": 2, "lowest": 0, "highest": 2},
     ]
     [voter] = rows(command("cluster", "quorum"))
     assert (voter["node"], voter["state"], voter["lag"], voter["endpoints"]) == (0, "leader", 0, [])

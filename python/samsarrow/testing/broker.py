@@ -34,11 +34,15 @@ class TelemetryPush:
     metrics: bytes
 
 
+# Maximum of the delivery limit and the record locks of share groups. Kafka's maxima are 25 and 10,000.
+_MAX_SHARE_LIMIT = 10_000
+
+
 class Broker:
     """An in-memory Kafka broker that speaks the wire protocol on loopback, so any Kafka client can use it.
 
-    It supports topics, records, idempotent and transactional producers, offsets, and consumer groups of the classic
-    protocol and of KIP-848. Times are seconds, or a `timedelta`.
+    It supports topics, records, idempotent and transactional producers, offsets, consumer groups of the classic
+    protocol and of KIP-848, and share groups (KIP-932). Times are seconds, or a `timedelta`.
 
     Args:
         brokers: number of virtual brokers, each on its own port. Partitions are assigned to them in turn.
@@ -53,6 +57,12 @@ class Broker:
             members get their assignment in heartbeat responses. Kafka's default is 5.
         consumer_group_session_timeout: time without a heartbeat after which a member of a KIP-848 group is removed; 45
             by default, as in Kafka.
+        share_lock: time for which a member of a share group holds a record; 30 by default, as in Kafka. This and the
+            next two arguments are defaults of group configs, such as `share.record.lock.duration.ms`. Heartbeats and
+            sessions of share groups have the times of KIP-848 groups.
+        share_delivery_limit: number of deliveries after which a record is archived; 5 by default, as in Kafka.
+        share_record_locks: maximum number of records of a partition that a share group has in flight; 2000 by default,
+            as in Kafka.
         offsets_retention: time for which a group without members keeps its offsets; 7 days by default, as in Kafka.
         transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. With 2, producers that support it
             get a new epoch with each transaction, and add partitions to a transaction by writing to them (KIP-890).
@@ -102,6 +112,9 @@ class Broker:
         group_max_session_timeout: Seconds | None = None,
         consumer_group_heartbeat_interval: Seconds | None = None,
         consumer_group_session_timeout: Seconds | None = None,
+        share_lock: Seconds | None = None,
+        share_delivery_limit: int | None = None,
+        share_record_locks: int | None = None,
         offsets_retention: Seconds | None = None,
         transaction_version: int = 2,
         transaction_max_timeout: Seconds | None = None,
@@ -153,8 +166,13 @@ class Broker:
         if telemetry is not None:
             interval, codecs = to_seconds(telemetry_interval) or 0.0, list(telemetry_compression)
             pushed = (list(telemetry), interval, telemetry_max_bytes, telemetry_delta, codecs)
+        limits = {"share_delivery_limit": share_delivery_limit, "share_record_locks": share_record_locks}
+        for name, limit in limits.items():
+            if limit is not None and not 1 <= limit <= _MAX_SHARE_LIMIT:
+                raise ValueError(f"{name}={limit}: it must be 1 to {_MAX_SHARE_LIMIT}")
+        shares = (to_seconds(share_lock), share_delivery_limit, share_record_locks)
         self._core = _core.Broker(
-            brokers, named, port, auto_create_topics, transaction_version, times, kafka_version, secured, pushed
+            brokers, named, port, auto_create_topics, transaction_version, times, kafka_version, secured, pushed, shares
         )
         self._closed = False
 
@@ -241,6 +259,16 @@ class Broker:
         Offsets, and members with an assignment, move to the new coordinator. An unfinished rebalance starts again.
         """
         self._core.move_coordinator(group, node)
+
+    def expire_locks(self, group: str) -> None:
+        """Ends all acquisition locks of a share group, as if their time had passed.
+
+        Its records become available to other members. Records at the delivery limit are archived.
+
+        Raises:
+            ValueError: no share group with this id has acquired records.
+        """
+        self._core.expire_locks(group)
 
     def move_transaction_coordinator(self, transactional_id: str, node: int) -> None:
         """Makes a broker the coordinator of a transactional id. From now on, the other brokers return NOT_COORDINATOR.

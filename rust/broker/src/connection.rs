@@ -28,6 +28,18 @@ const MAX_KEPT_BYTES: usize = 8 << 20;
 const MAX_SLICES: usize = 64;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Closes the share sessions of a connection on drop, including when its node stops.
+struct Connection<'a> {
+    state: &'a State,
+    number: u64,
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.state.close_share_sessions_of(self.number);
+    }
+}
+
 /// Serves a connection until it is closed or the node stops.
 pub(crate) async fn serve(
     node: i32,
@@ -48,14 +60,16 @@ pub(crate) async fn serve(
 async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = state.security.accept(stream).await?;
-    let result = handle_requests(node, &mut stream, state).await;
+    let connection = Connection { state, number: state.new_connection() };
+    let result = handle_requests(node, &mut stream, state, connection.number).await;
+    drop(connection);
     // Over TLS, the shutdown sends close_notify. The timeout prevents a peer that stops reading from blocking the
     // shutdown.
     let _gone = timeout(SHUTDOWN_TIMEOUT, stream.shutdown()).await;
     result
 }
 
-async fn handle_requests(node: i32, stream: &mut Stream, state: &State) -> io::Result<()> {
+async fn handle_requests(node: i32, stream: &mut Stream, state: &State, connection: u64) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     let session = Mutex::new(Session::new(&state.security.options));
     loop {
@@ -69,7 +83,7 @@ async fn handle_requests(node: i32, stream: &mut Stream, state: &State) -> io::R
         let outcome = if raw {
             api::raw_token(node, &frame, state, &mut lock(&session))
         } else {
-            api::dispatch(node, frame, state, stream, &session).await
+            api::dispatch(node, frame, state, (stream, connection), &session).await
         };
         match outcome {
             Outcome::Reply(chunks) => write_all(stream, chunks).await?,

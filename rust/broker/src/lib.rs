@@ -16,7 +16,7 @@ mod state;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};
-pub use options::{BrokerOptions, GroupOptions, TelemetryOptions, TransactionOptions};
+pub use options::{BrokerOptions, GroupOptions, ShareOptions, TelemetryOptions, TransactionOptions};
 pub use samsarrow_wire::compression::Codec;
 pub use samsarrow_wire::releases::Release;
 pub use security::{

@@ -39,6 +39,26 @@ impl Default for GroupOptions {
     }
 }
 
+/// Options of share groups (KIP-932), named after Kafka's. Group configs override them. Heartbeats and sessions of
+/// members have the options of consumer groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareOptions {
+    /// Duration of acquisition locks, like Kafka's `group.share.record.lock.duration.ms`.
+    pub lock: Duration,
+    /// Maximum number of deliveries of a record, like Kafka's `group.share.delivery.count.limit`.
+    pub delivery_limit: i16,
+    /// Maximum number of records in flight in a partition, like Kafka's `group.share.partition.max.record.locks`.
+    pub record_locks: u32,
+    /// Maximum number of share sessions on a node, like Kafka's `group.share.max.share.sessions`.
+    pub max_sessions: usize,
+}
+
+impl Default for ShareOptions {
+    fn default() -> Self {
+        ShareOptions { lock: Duration::from_secs(30), delivery_limit: 5, record_locks: 2000, max_sessions: 2000 }
+    }
+}
+
 /// Options of transactions and idempotent producers, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionOptions {
@@ -126,6 +146,8 @@ pub struct BrokerOptions {
     pub kafka: Option<Release>,
     /// Options of consumer groups.
     pub groups: GroupOptions,
+    /// Options of share groups.
+    pub shares: ShareOptions,
     /// Options of transactions and idempotent producers.
     pub transactions: TransactionOptions,
     /// Options of client telemetry, which a Kafka broker supports if a metrics plugin is configured. With `None`, the
@@ -151,6 +173,7 @@ impl Default for BrokerOptions {
             fetch_sessions: 0,
             kafka: None,
             groups: GroupOptions::default(),
+            shares: ShareOptions::default(),
             transactions: TransactionOptions::default(),
             telemetry: None,
             security: SecurityOptions::default(),

@@ -48,6 +48,10 @@ impl Release {
     /// First release with KIP-848 groups and transaction features by default. The release removes the oldest API
     /// versions (KIP-896).
     pub const V4_0: Release = Release(4, 0, 0);
+    /// First release with share groups, as a preview that has to be enabled (KIP-932).
+    pub const V4_1: Release = Release(4, 1, 0);
+    /// First release with share groups by default.
+    pub const V4_2: Release = Release(4, 2, 0);
 
     /// All releases, oldest first.
     pub const ALL: &'static [Release] = &[

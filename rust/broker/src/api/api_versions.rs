@@ -13,6 +13,9 @@ use super::{Call, Handler, Outcome, SUPPORTED_APIS};
 pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
 pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
+pub(super) const SHARE_VERSION: &str = "share.version";
+/// Highest supported level of the feature `share.version`.
+const LAST_SHARE_VERSION: i16 = 1;
 /// First version whose clients accept a feature range that begins at level 0.
 const FIRST_WITH_LEVEL_0: i16 = 4;
 
@@ -23,6 +26,30 @@ fn range(key: ApiKey, (min_version, max_version): (i16, i16)) -> ApiVersion {
 fn supported_apis(call: &Call<'_>) -> Vec<ApiVersion> {
     let offered = SUPPORTED_APIS.iter().filter(|(key, ..)| call.state.offers(*key));
     offered.filter_map(|(key, ..)| Some(range(*key, call.profile().advertised_versions(*key)?))).collect()
+}
+
+/// A feature of the broker.
+pub(super) struct Feature {
+    pub(super) name: &'static str,
+    /// Highest supported level. The lowest is 0.
+    pub(super) last: i16,
+    pub(super) level: i16,
+}
+
+/// Returns the features of the emulated release.
+pub(super) fn features(call: &Call<'_>) -> impl Iterator<Item = Feature> {
+    let (profile, state) = (call.profile(), call.state);
+    let share = profile.has_share_version().then(|| Feature {
+        name: SHARE_VERSION,
+        last: LAST_SHARE_VERSION,
+        level: state.share_version(),
+    });
+    let transaction = profile.has_transaction_version().then(|| Feature {
+        name: TRANSACTION_VERSION,
+        last: LAST_TRANSACTION_VERSION,
+        level: state.transactions().version(),
+    });
+    share.into_iter().chain(transaction)
 }
 
 /// Returns true if `name` follows Kafka's rule for client names and versions: letters, digits, '.' and '-', with a
@@ -53,19 +80,19 @@ impl Handler for ApiVersionsRequest {
             return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REQUEST));
         }
         lock(call.session).versions_sent();
-        let (level, epoch) = call.state.transaction_version();
-        let supported = SupportedFeatureKey {
-            name: TRANSACTION_VERSION.to_owned(),
-            max_version: LAST_TRANSACTION_VERSION,
+        let features: Vec<Feature> = features(call).collect();
+        let supported = |feature: &Feature| SupportedFeatureKey {
+            name: feature.name.to_owned(),
+            max_version: feature.last,
             ..SupportedFeatureKey::default()
         };
-        let finalized = FinalizedFeatureKey {
-            name: TRANSACTION_VERSION.to_owned(),
-            max_version_level: level,
-            min_version_level: level,
+        let finalized = |feature: &Feature| FinalizedFeatureKey {
+            name: feature.name.to_owned(),
+            max_version_level: feature.level,
+            min_version_level: feature.level,
             ..FinalizedFeatureKey::default()
         };
-        if !call.profile().has_transaction_version() {
+        if features.is_empty() {
             return call.reply::<Self>(&ApiVersionsResponse {
                 api_keys: supported_apis(call),
                 ..ApiVersionsResponse::default()
@@ -73,10 +100,10 @@ impl Handler for ApiVersionsRequest {
         }
         call.reply::<Self>(&ApiVersionsResponse {
             api_keys: supported_apis(call),
-            supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
-            finalized_features_epoch: epoch,
+            supported_features: features.iter().filter(|_| call.version >= FIRST_WITH_LEVEL_0).map(supported).collect(),
+            finalized_features_epoch: call.state.features_epoch(),
             // A feature at level 0 is not finalized.
-            finalized_features: if level > 0 { vec![finalized] } else { Vec::new() },
+            finalized_features: features.iter().filter(|feature| feature.level > 0).map(finalized).collect(),
             ..ApiVersionsResponse::default()
         })
     }

@@ -22,7 +22,9 @@ impl Handler for DeleteGroupsRequest {
             if !call.state.is_coordinator(call.node, id) {
                 return Err(ErrorCode::NOT_COORDINATOR);
             }
-            lock(&call.state.groups).delete(id)
+            lock(&call.state.groups).delete(id)?;
+            lock(&call.state.shares).forget_group(id);
+            Ok(())
         }))
     }
 

@@ -79,7 +79,10 @@ supported_apis! {
     AlterPartitionReassignmentsRequest: 0..=1;
     ListPartitionReassignmentsRequest: 0..=0;
     DescribeQuorumRequest: 0..=2;
+    ShareGroupHeartbeatRequest: 1..=1;
     ShareGroupDescribeRequest: 1..=1;
+    ShareFetchRequest: 1..=2;
+    ShareAcknowledgeRequest: 1..=2;
     StreamsGroupDescribeRequest: 0..=0;
     UpdateFeaturesRequest: 0..=2;
     AlterReplicaLogDirsRequest: 0..=2;
@@ -102,7 +105,7 @@ pub(crate) async fn dispatch(
     node: i32,
     frame: Bytes,
     state: &State,
-    stream: &Stream,
+    (stream, connection): (&Stream, u64),
     session: &Mutex<Session>,
 ) -> Outcome {
     let (header, body) = match frame::decode_request_header(frame.clone()) {
@@ -118,8 +121,17 @@ pub(crate) async fn dispatch(
     }
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
-    let call =
-        Call { state, node, version, correlation_id: header.correlation_id, client_id, stream, session, allowed: true };
+    let call = Call {
+        state,
+        node,
+        version,
+        correlation_id: header.correlation_id,
+        client_id,
+        stream,
+        connection,
+        session,
+        allowed: true,
+    };
     let key = ApiKey::from_i16(header.api_key);
     match key.filter(|key| call.profile().accepts(*key, version) && call.state.offers(*key)) {
         Some(key) => {

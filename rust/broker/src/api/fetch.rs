@@ -21,7 +21,7 @@ use crate::state::topic::{Partition, PartitionState};
 const MAX_BYTES: usize = 55 * 1024 * 1024;
 /// Maximum duration of a long poll. The broker cannot detect the disconnection of a client that has sent further
 /// requests, so the wait needs a limit.
-const MAX_WAIT: Duration = Duration::from_secs(300);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(300);
 const READ_COMMITTED: i8 = 1;
 /// First version that returns the first batch in full, even if it exceeds the limits (KIP-74). In earlier versions all
 /// limits are hard, and the last batch may be truncated.
@@ -222,9 +222,9 @@ async fn wait(
 }
 
 /// Deregisters the waiter on drop, including when the connection is closed during the wait.
-struct Registered<'a> {
-    waiter: &'a Arc<Notify>,
-    partitions: Vec<&'a Arc<Partition>>,
+pub(super) struct Registered<'a> {
+    pub(super) waiter: &'a Arc<Notify>,
+    pub(super) partitions: Vec<&'a Arc<Partition>>,
 }
 
 impl Drop for Registered<'_> {

@@ -60,7 +60,11 @@ mod push_telemetry;
 mod renew_delegation_token;
 mod sasl_authenticate;
 mod sasl_handshake;
+mod share_acknowledge;
+mod share_fetch;
 mod share_group_describe;
+mod share_group_heartbeat;
+mod share_requests;
 mod streams_group_describe;
 mod sync_group;
 mod txn_offset_commit;
@@ -136,6 +140,8 @@ pub(crate) struct Call<'a> {
     /// Client id of the request header.
     pub(crate) client_id: &'a str,
     pub(crate) stream: &'a Stream,
+    /// Number of the connection, which identifies its share sessions.
+    pub(crate) connection: u64,
     /// Authentication state of the connection.
     pub(crate) session: &'a Mutex<Session>,
     /// True if the authentication state of the connection allows this request.

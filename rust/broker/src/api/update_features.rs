@@ -1,11 +1,10 @@
-//! UpdateFeatures, v0–v2, for the only supported feature, `transaction.version`.
+//! UpdateFeatures, v0–v2, for the features `transaction.version` and `share.version`.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::UpdateFeaturesRequest;
 use samsarrow_wire::messages::update_features::{FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesResponse};
 
-use super::api_versions::LAST_TRANSACTION_VERSION;
-use super::api_versions::TRANSACTION_VERSION;
+use super::api_versions::{SHARE_VERSION, features};
 use super::{Call, Handler, Outcome};
 use crate::state::topic_creation::Rejection;
 
@@ -19,14 +18,14 @@ fn check(call: &Call<'_>, requested: &FeatureUpdateKey) -> Result<(), Rejection>
         let text = format!("Invalid update version {level} for feature {name}. {why}");
         Err((ErrorCode::INVALID_UPDATE_VERSION, text))
     };
-    if *name != TRANSACTION_VERSION {
+    let Some(feature) = features(call).find(|feature| feature.name == name) else {
         return reject("The broker does not support this feature.");
-    }
-    if !(0..=LAST_TRANSACTION_VERSION).contains(&level) {
-        return reject(&format!("The broker only supports versions 0-{LAST_TRANSACTION_VERSION}"));
+    };
+    if !(0..=feature.last).contains(&level) {
+        return reject(&format!("The broker only supports versions 0-{}", feature.last));
     }
     let may_downgrade = requested.allow_downgrade || requested.upgrade_type != UPGRADE;
-    if level < call.state.transactions().version() && !may_downgrade {
+    if level < feature.level && !may_downgrade {
         return reject(
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe \
              downgrade.",
@@ -50,7 +49,11 @@ impl Handler for UpdateFeaturesRequest {
             return call.reply::<Self>(&response);
         }
         for (requested, _) in checked.iter().filter(|(_, outcome)| outcome.is_ok() && !self.validate_only) {
-            call.state.set_transaction_version(requested.max_version_level);
+            if requested.feature == SHARE_VERSION {
+                call.state.set_share_version(requested.max_version_level);
+            } else {
+                call.state.set_transaction_version(requested.max_version_level);
+            }
         }
         let result = |(requested, outcome): (&FeatureUpdateKey, Result<(), Rejection>)| {
             let (code, text) = outcome.err().map_or((ErrorCode::NONE, None), |(code, text)| (code, Some(text)));

@@ -90,6 +90,17 @@ impl Profile {
         !self.is_before(Release::V2_4)
     }
 
+    /// Returns true if the release has the feature `share.version`.
+    pub(crate) fn has_share_version(self) -> bool {
+        !self.is_before(Release::V4_1)
+    }
+
+    /// Returns the default level of the feature `share.version`. Share groups are a preview in 4.1, which has to be
+    /// enabled.
+    pub(crate) fn share_version(self) -> i16 {
+        i16::from(!self.is_before(Release::V4_2))
+    }
+
     /// Returns true if the release has the feature `transaction.version`.
     pub(crate) fn has_transaction_version(self) -> bool {
         !self.is_before(Release::V4_0)
@@ -125,17 +136,13 @@ mod tests {
     }
 
     /// APIs that the broker does not support by default. The telemetry APIs require an option. The others are never
-    /// supported, because every node is an ordinary broker: voters do not change, nodes are never unregistered, and
-    /// share groups have no members.
+    /// supported, because every node is an ordinary broker: voters do not change, and nodes are never unregistered.
     const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,
         ApiKey::UnregisterBroker,
         ApiKey::AddRaftVoter,
         ApiKey::RemoveRaftVoter,
-        ApiKey::ShareGroupHeartbeat,
-        ApiKey::ShareFetch,
-        ApiKey::ShareAcknowledge,
     ];
 
     #[test]

@@ -22,6 +22,18 @@ impl Broker {
         lock(&self.state.groups).members(group).map(Members::state)
     }
 
+    /// Ends all acquisition locks of a share group, as if their time had passed: its records become available to other
+    /// members, or are archived at the delivery limit.
+    ///
+    /// # Errors
+    /// Fails if no share group with this id has acquired records.
+    pub fn expire_locks(&self, group: &str) -> io::Result<()> {
+        if self.state.expire_share_locks(group) {
+            return Ok(());
+        }
+        Err(invalid(format!("there is no share group '{group}' that has acquired records")))
+    }
+
     /// Returns the node that coordinates a group and stores its offsets.
     pub fn coordinator(&self, group: &str) -> Option<i32> {
         self.state.coordinator(group).map(|(id, _)| id)

@@ -83,6 +83,8 @@ impl Broker {
         let timer_state = state.clone();
         clock.spawn(async move { timer_state.run_group_clock().await });
         let timer_state = state.clone();
+        clock.spawn(async move { timer_state.run_share_clock().await });
+        let timer_state = state.clone();
         clock.spawn(async move { timer_state.run_transaction_clock().await });
         Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }

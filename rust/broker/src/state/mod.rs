@@ -12,7 +12,7 @@ mod topic_settings;
 pub(crate) mod transactions;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use samsarrow_wire::messages::{ApiKey, Uuid};
@@ -20,6 +20,7 @@ use samsarrow_wire::sync::{lock, read, write};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::api::version_profile::Profile;
 use crate::collections::HashMap;
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
@@ -27,6 +28,7 @@ use crate::security::Security;
 use acls_and_users::Access;
 use groups::Groups;
 use groups::consumer::Catalog;
+use groups::share::Shares;
 use sessions::Sessions;
 use stale_metadata::Stale;
 use telemetry::Telemetry;
@@ -52,6 +54,10 @@ pub(crate) struct State {
     pub(crate) groups: Mutex<Groups>,
     /// Notified when the earliest deadline of a group may have changed.
     pub(crate) group_clock: Notify,
+    /// Share-partitions and share sessions. Lock order: after groups, before partitions.
+    pub(crate) shares: Mutex<Shares>,
+    /// Notified when the earliest deadline of an acquisition lock may have changed.
+    pub(crate) share_clock: Notify,
     /// Lock order: this lock is taken before the locks of partitions and groups.
     transactions: Mutex<Transactions>,
     /// Notified when the earliest deadline of a transaction may have changed.
@@ -79,6 +85,9 @@ pub(crate) struct State {
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
     next_producer_id: AtomicI64,
+    next_connection: AtomicU64,
+    /// Level of the feature `share.version`.
+    share_version: AtomicI16,
 }
 
 impl State {
@@ -86,8 +95,11 @@ impl State {
     pub(crate) fn new(options: BrokerOptions, security: Security, host: &str, ports: &[u16]) -> Self {
         let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
         State {
+            share_version: AtomicI16::new(Profile::new(options.kafka).share_version()),
             groups: Mutex::new(Groups::new(&options.groups)),
             group_clock: Notify::new(),
+            shares: Mutex::default(),
+            share_clock: Notify::new(),
             transactions: Mutex::new(Transactions::new(&options.transactions)),
             transaction_clock: Notify::new(),
             zookeeper: Mutex::default(),
@@ -109,6 +121,7 @@ impl State {
             nodes: ports.iter().map(node).collect(),
             topics: RwLock::default(),
             next_producer_id: AtomicI64::new(1000),
+            next_connection: AtomicU64::new(1),
         }
     }
 
@@ -190,15 +203,31 @@ impl State {
         lock(&self.request_counts).clone()
     }
 
-    /// Returns the level of the feature `transaction.version` and the epoch of the finalized features.
-    pub(crate) fn transaction_version(&self) -> (i16, i64) {
-        (self.transactions().version(), self.features_epoch.load(Ordering::Acquire))
+    /// Returns the epoch of the finalized features.
+    pub(crate) fn features_epoch(&self) -> i64 {
+        self.features_epoch.load(Ordering::Acquire)
     }
 
     /// Sets the level of the feature `transaction.version`.
     pub(crate) fn set_transaction_version(&self, version: i16) {
         self.transactions().set_version(version);
         self.features_epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns the level of the feature `share.version`, which is 0 while share groups are disabled.
+    pub(crate) fn share_version(&self) -> i16 {
+        self.share_version.load(Ordering::Acquire)
+    }
+
+    /// Sets the level of the feature `share.version`.
+    pub(crate) fn set_share_version(&self, version: i16) {
+        self.share_version.store(version, Ordering::Release);
+        self.features_epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns a number for a new connection.
+    pub(crate) fn new_connection(&self) -> u64 {
+        self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn new_producer_id(&self) -> i64 {
@@ -228,6 +257,7 @@ impl State {
     pub(crate) fn delete_topic(&self, topic: &Topic) {
         write(&self.topics).remove(topic);
         lock(&self.groups).forget_topic(topic.id.0);
+        lock(&self.shares).forget_topic(topic.id.0);
     }
 
     /// Marks a node as up or down. Moves the groups and transactional ids whose coordinator changes, and elects leaders

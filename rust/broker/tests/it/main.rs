@@ -15,5 +15,6 @@ mod logins;
 mod offsets;
 mod old_formats;
 mod produce_fetch;
+mod share_groups;
 mod tls;
 mod transactions;

@@ -245,8 +245,12 @@ async fn transaction_version_is_advertised() {
             let response = client.call(api_version, &request).await;
             let features: Vec<_> =
                 response.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
-            assert_eq!(features, if version > 0 { vec![("transaction.version", version)] } else { vec![] });
-            assert_eq!(response.supported_features.len(), usize::from(api_version == 4));
+            let mut expected = vec![("share.version", 1)];
+            if version > 0 {
+                expected.push(("transaction.version", version));
+            }
+            assert_eq!(features, expected);
+            assert_eq!(response.supported_features.len(), if api_version == 4 { 2 } else { 0 });
         }
         broker.shutdown().await;
     }

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use samsarrow_bridge::runtime::{Owned, run};
 use samsarrow_broker::{
-    Broker as Core, BrokerOptions, Codec, Fault, GroupOptions, Release, TelemetryOptions, TelemetryPush,
+    Broker as Core, BrokerOptions, Codec, Fault, GroupOptions, Release, ShareOptions, TelemetryOptions, TelemetryPush,
     TransactionOptions,
 };
 use samsarrow_client::config::nearest;
@@ -123,6 +123,19 @@ fn group_and_transaction_options(times: &BTreeMap<String, f64>) -> PyResult<(Gro
     Ok((options, transactions))
 }
 
+/// Lock duration in seconds, delivery limit and record locks of share groups. Missing options keep their defaults.
+type Shares = (Option<f64>, Option<i16>, Option<u32>);
+
+fn share_options((lock, delivery_limit, record_locks): Shares) -> PyResult<ShareOptions> {
+    let default = ShareOptions::default();
+    Ok(ShareOptions {
+        lock: lock.map_or(Ok(default.lock), |lock| duration("share_lock", lock))?,
+        delivery_limit: delivery_limit.unwrap_or(default.delivery_limit),
+        record_locks: record_locks.unwrap_or(default.record_locks),
+        ..default
+    })
+}
+
 /// Returns the Kafka release for a version number.
 fn release(version: &str) -> PyResult<Release> {
     let known = || Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
@@ -163,6 +176,7 @@ impl Broker {
         kafka_version: Option<&str>,
         security: Security,
         telemetry: Option<Telemetry>,
+        shares: Shares,
     ) -> PyResult<Self> {
         let kafka = kafka_version.map(release).transpose()?;
         let (groups, transactions) = group_and_transaction_options(&times)?;
@@ -177,6 +191,7 @@ impl Broker {
             kafka,
             telemetry: telemetry.map(telemetry_options).transpose()?,
             security: security.options()?,
+            shares: share_options(shares)?,
             ..Default::default()
         };
         let core = run(py, async { Ok(Core::start(options).await) })?.map_err(to_py)?;
@@ -208,6 +223,10 @@ impl Broker {
 
     fn move_coordinator(&self, py: Python<'_>, group: &str, node: i32) -> PyResult<()> {
         self.core.get(py)?.move_coordinator(group, node).map_err(to_py)
+    }
+
+    fn expire_locks(&self, py: Python<'_>, group: &str) -> PyResult<()> {
+        self.core.get(py)?.expire_locks(group).map_err(to_py)
     }
 
     fn move_transaction_coordinator(&self, py: Python<'_>, transactional_id: &str, node: i32) -> PyResult<()> {

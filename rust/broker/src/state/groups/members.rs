@@ -1,10 +1,11 @@
-//! Members of a group, for the classic and the consumer protocol.
+//! Members of a group, by group protocol.
 
 use tokio::time::Instant;
 
 use super::classic::{self, Classic, Phase};
 use super::consumer::Consumers;
 use super::offsets::Retained;
+use super::share::ShareMembers;
 use crate::options::GroupOptions;
 
 /// Members of a group, by group protocol.
@@ -14,6 +15,7 @@ pub(crate) enum Members {
     /// protocol.
     Classic(Box<Classic>),
     Consumer(Consumers),
+    Share(ShareMembers),
 }
 
 impl Members {
@@ -22,6 +24,7 @@ impl Members {
         match self {
             Members::Classic(_) => "classic",
             Members::Consumer(_) => "consumer",
+            Members::Share(_) => "share",
         }
     }
 
@@ -30,6 +33,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.phase().name(),
             Members::Consumer(consumers) => consumers.state(),
+            Members::Share(shares) => shares.state(),
         }
     }
 
@@ -37,20 +41,28 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.protocol_type(),
             Members::Consumer(_) => Some(classic::CONSUMER),
+            Members::Share(_) => Some("share"),
         }
     }
 
     pub(crate) fn classic(&self) -> Option<&Classic> {
         match self {
             Members::Classic(classic) => Some(classic),
-            Members::Consumer(_) => None,
+            Members::Consumer(_) | Members::Share(_) => None,
         }
     }
 
     pub(crate) fn consumers(&self) -> Option<&Consumers> {
         match self {
-            Members::Classic(_) => None,
+            Members::Classic(_) | Members::Share(_) => None,
             Members::Consumer(consumers) => Some(consumers),
+        }
+    }
+
+    pub(crate) fn shares(&self) -> Option<&ShareMembers> {
+        match self {
+            Members::Classic(_) | Members::Consumer(_) => None,
+            Members::Share(shares) => Some(shares),
         }
     }
 
@@ -59,6 +71,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.phase() == Phase::Empty,
             Members::Consumer(consumers) => consumers.is_empty(),
+            Members::Share(shares) => shares.is_empty(),
         }
     }
 
@@ -67,6 +80,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.is_unused().then(|| classic.since()),
             Members::Consumer(consumers) => consumers.is_empty().then(|| consumers.since()),
+            Members::Share(shares) => shares.is_empty().then(|| shares.since()),
         }
     }
 
@@ -75,6 +89,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.reads(topic),
             Members::Consumer(consumers) => consumers.reads(topic),
+            Members::Share(shares) => shares.reads(topic),
         }
     }
 
@@ -86,6 +101,8 @@ impl Members {
                 since.or_else(|| classic.is_reading().then_some(Retained::SinceCommit))
             }
             Members::Classic(_) | Members::Consumer(_) => Some(Retained::SinceCommit),
+            // The start offsets of share groups do not expire, so the group does not either.
+            Members::Share(_) => None,
         }
     }
 
@@ -93,6 +110,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.next_deadline(),
             Members::Consumer(consumers) => consumers.next_deadline(),
+            Members::Share(shares) => shares.next_deadline(),
         }
     }
 
@@ -100,6 +118,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.tick(now, options),
             Members::Consumer(consumers) => consumers.tick(now),
+            Members::Share(shares) => shares.tick(now),
         }
     }
 
@@ -107,6 +126,7 @@ impl Members {
         match self {
             Members::Classic(classic) => classic.reload(now),
             Members::Consumer(consumers) => consumers.reload(now, options),
+            Members::Share(shares) => shares.reload(now, options.consumer_session_timeout),
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod classic;
 pub(crate) mod consumer;
 mod members;
 pub(crate) mod offsets;
+pub(crate) mod share;
 mod transactional;
 
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
 use samsarrow_wire::messages::{
-    ConsumerGroupHeartbeatResponse, HeartbeatRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
-    SyncGroupResponse,
+    ConsumerGroupHeartbeatResponse, HeartbeatRequest, JoinGroupResponse, OffsetCommitRequest,
+    ShareGroupHeartbeatResponse, SyncGroupRequest, SyncGroupResponse,
 };
 use tokio::time::Instant;
 
@@ -24,6 +25,7 @@ use classic::{Classic, Joiner};
 use consumer::{Catalog, Consumers, MemberHeartbeat, Rejection};
 pub(crate) use members::Members;
 use offsets::{Committed, Offsets};
+use share::{ShareHeartbeat, ShareMembers};
 use transactional::Pending;
 
 /// Upper limit of all timeouts. It prevents an overflow of `Instant`.
@@ -124,7 +126,7 @@ impl Groups {
         }
         match &mut group.members {
             Members::Classic(classic) => classic.join(now, joiner, &options, sender),
-            Members::Consumer(_) => {
+            Members::Consumer(_) | Members::Share(_) => {
                 let _ = sender.send(join_error(&request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
             }
         }
@@ -180,6 +182,27 @@ impl Groups {
         }
     }
 
+    /// Handles a heartbeat of a member of a share group.
+    pub(crate) fn share_heartbeat(
+        &mut self,
+        now: Instant,
+        heartbeat: &ShareHeartbeat<'_>,
+        catalog: &Catalog,
+    ) -> Result<ShareGroupHeartbeatResponse, Rejection> {
+        heartbeat.check()?;
+        let id = &heartbeat.request.group_id;
+        if heartbeat.joins() {
+            let group = self.group_or_new(id, now);
+            if group.members.shares().is_none() && group.members.is_empty() && group.offsets.is_empty() {
+                group.members = Members::Share(ShareMembers::new(now));
+            }
+        }
+        match self.by_id.get_mut(id).map(|group| &mut group.members) {
+            Some(Members::Share(members)) => members.heartbeat(now, heartbeat, catalog),
+            _ => Err((ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {id} is not a share group."))),
+        }
+    }
+
     /// Checks that the sender may commit offsets of the group. Must be called before [`Groups::commit`], which commits
     /// a single offset.
     pub(crate) fn check_commit(
@@ -197,6 +220,7 @@ impl Groups {
             Some(Group { members: Members::Consumer(consumers), .. }) => {
                 consumers.check_commit(version, &request.member_id, generation)
             }
+            Some(Group { members: Members::Share(_), .. }) => Err(ErrorCode::GROUP_ID_NOT_FOUND),
             None if generation < 0 => Ok(()),
             None if version >= FIRST_COMMIT_WITH_GROUP_ERROR => Err(ErrorCode::GROUP_ID_NOT_FOUND),
             None => Err(ErrorCode::ILLEGAL_GENERATION),
@@ -265,6 +289,7 @@ impl Groups {
         match self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
             Members::Classic(classic) => classic.check_offset_delete(),
             Members::Consumer(_) => Ok(()),
+            Members::Share(_) => Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
     }
 

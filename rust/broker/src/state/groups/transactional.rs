@@ -77,7 +77,7 @@ impl Groups {
                 })
             }
             None if generation < 0 => Ok(()),
-            None => Err(ErrorCode::ILLEGAL_GENERATION),
+            Some(Members::Share(_)) | None => Err(ErrorCode::ILLEGAL_GENERATION),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A client that sends raw request frames, and builders of record batches.
 
 pub(crate) mod groups;
+pub(crate) mod shares;
 pub(crate) mod transactions;
 
 use std::time::Duration;

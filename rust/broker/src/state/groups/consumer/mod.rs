@@ -16,8 +16,7 @@ use tokio::time::Instant;
 use crate::options::GroupOptions;
 pub(crate) use heartbeat::{MemberHeartbeat, Rejection};
 pub(crate) use member::Member;
-pub(crate) use topics::Catalog;
-use topics::TopicIndex;
+pub(crate) use topics::{Catalog, TopicIndex};
 
 /// Partitions, each as topic id and partition index.
 pub(crate) type Partitions = BTreeSet<([u8; 16], i32)>;
