@@ -158,6 +158,7 @@ _SUBMODULES = frozenset(
     {
         *_MODULES,
         "aio",
+        "backup",
         "daft",
         "datafusion",
         "dlt",

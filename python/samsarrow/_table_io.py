@@ -73,7 +73,7 @@ async def read_table(
             for loss in plan.losses:
                 on_loss(loss)
         batches = []
-        with _bar(f"reading {request.topic}", reader.total, progress) as advance:
+        with progress_bar(f"reading {request.topic}", reader.total, progress) as advance:
             shown = 0
             while (batch := await reader.next_batch()) is not None:
                 batches.append(batch if request.columns is None else batch.select(list(request.columns)))
@@ -174,7 +174,7 @@ async def write_rows(kind: type[ProducerBase], work: Write, progress: bool | Non
         if work.transactional:
             await producer._begin_transaction(None)
         step = "send"
-        with _bar(f"writing {work.topic}", work.rows, progress) as advance:
+        with progress_bar(f"writing {work.topic}", work.rows, progress) as advance:
             delivery = await producer._send_batch(
                 work.topic,
                 work.reader if advance is _ignore else _counted(work.reader, advance),
@@ -291,13 +291,16 @@ def _ignore(_: int) -> None:
     """Takes progress that is not shown."""
 
 
-def _bar(label: str, length: int | None, shown: bool | None) -> AbstractContextManager[Advance]:
+def progress_bar(
+    label: str, length: int | None, shown: bool | None, unit: str = "records"
+) -> AbstractContextManager[Advance]:
     """Returns a progress bar, whose function advances it.
 
     Args:
         label: text before the bar.
         length: sum of all advances; None, and 0, show no bar.
         shown: whether to show the bar; None shows it if standard error is a terminal.
+        unit: unit of the length, as in `samsarrow.cli.progress`.
     """
     if shown is None:
         shown = sys.stderr is not None and sys.stderr.isatty()
@@ -306,4 +309,4 @@ def _bar(label: str, length: int | None, shown: bool | None) -> AbstractContextM
     # Imported here because the bar needs the modules of the command line.
     from samsarrow.cli.progress import progress
 
-    return progress(label, length, "records", force=True)
+    return progress(label, length, unit, force=True)

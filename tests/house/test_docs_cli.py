@@ -39,5 +39,5 @@ def test_commands_of_the_cli_page_run_as_written(
     assert shells < 12, "commands without a pipe run in this process"
     assert {path.name for path in work.iterdir()} == {
         "kcat.conf", "orders.csv", "records.json", "orders.parquet", "orders-000001.arrow", "orders-000002.arrow",
-        "archive-000001.parquet", "sale.avsc", "sales.parquet",
+        "archive-000001.parquet", "backup", "sale.avsc", "sales.parquet",
     }  # fmt: skip

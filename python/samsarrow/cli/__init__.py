@@ -86,6 +86,7 @@ class LazyGroup(CommandGroup):
     context_settings={"help_option_names": ["-h", "--help"]},
     commands={
         "acls": "List and change ACLs.",
+        "backup": "Back up topics to a folder, with settings and group offsets.",
         "bench": "Measure throughput and latency of a cluster.",
         "broker": "Run the embedded broker until Ctrl-C.",
         "cluster": "Describe a cluster: brokers, controller, features, quorum.",
@@ -100,6 +101,7 @@ class LazyGroup(CommandGroup):
         "groups": "Show groups: members, offsets, lag; remove members, delete groups.",
         "options": "Print every client option, its type, default and meaning.",
         "quotas": "Show, set and delete quotas of users, clients and addresses.",
+        "restore": "Restore topics of a backup.",
         "replicas": "Elect leaders, move replicas, show disks.",
         "schema": "Show, check and register schemas in a registry.",
         "top": "Show lag, rates, members and rebalances of groups, live.",

@@ -1,9 +1,45 @@
-"""Atomic replacement of files."""
+"""Atomic replacement of files, and locks."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO
+
+
+class FileLockedError(Exception):
+    """Another process has a lock.
+
+    Attributes:
+        holder: number of the process, or `unknown`.
+    """
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+def take_lock(path: str | os.PathLike[str]) -> IO[str]:
+    """Takes a lock, which is held until the returned file is closed, or the process ends.
+
+    Raises:
+        FileLockedError: another process has the lock.
+    """
+    import fcntl  # not available on Windows, where the rest of this package works
+
+    # The lock file is truncated only while the lock is held, and never removed, because a second file of that name
+    # would be a second lock.
+    lock = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise FileLockedError(holder) from None
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
 
 
 def write_whole(path: Path, text: str) -> None:

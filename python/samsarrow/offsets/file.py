@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from samsarrow.offsets.disk import write_whole
+from samsarrow.offsets.disk import FileLockedError, take_lock, write_whole
 from samsarrow.offsets.store import Found, Offsets, OffsetStoreError, StoreLockedError, normal, only
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -39,22 +39,11 @@ class FileOffsetStore:
         _locking.add(self)
 
     def _take_lock(self) -> IO[str]:
-        import fcntl  # not available on Windows, where the rest of this package works
-
         name = f"{self.path}.lock"
-        # The lock file is truncated only while the lock is held, and never removed, because a second file of that name
-        # would be a second lock.
-        lock = open(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = lock.read().strip() or "unknown"
-            lock.close()
-            raise StoreLockedError(f"{self.path}: process {holder} is writing to it and holds {name}") from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        return lock
+            return take_lock(name)
+        except FileLockedError as error:
+            raise StoreLockedError(f"{self.path}: process {error.holder} is writing to it and holds {name}") from None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} path={str(self.path)!r}{'' if self._lock else ', read-only or closed'}>"

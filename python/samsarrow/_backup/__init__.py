@@ -1,0 +1,1 @@
+"""Backups of topics: the parts of `samsarrow.backup`."""

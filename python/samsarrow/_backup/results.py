@@ -1,0 +1,68 @@
+"""Results of backups and restores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal
+
+from samsarrow._backup.manifest import Manifest
+from samsarrow._range_reader import DataLoss
+from samsarrow.types import OffsetAndMetadata, TopicPartition
+
+Advance = Callable[[int], None]
+"""Advances a progress bar."""
+
+Bar = Callable[[str, int, str], AbstractContextManager[Advance]]
+"""Shows a progress bar: label, length and unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResult:
+    """Result of `backup`.
+
+    Attributes:
+        manifest: content of the backup, with the files of earlier runs.
+        rows: number of records that this run has written.
+        resumed: whether this run completed one that was interrupted.
+        losses: offsets that retention had removed before they were read, with `on_data_loss="skip"`.
+    """
+
+    manifest: Manifest
+    rows: int
+    resumed: bool
+    losses: tuple[DataLoss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredTopic:
+    """A topic of `restore`.
+
+    Attributes:
+        name: name in the cluster.
+        source: name in the backup.
+        rows: number of records in the topic.
+        written: number of records that this run has written; the others were written by a run that was interrupted.
+        state: state before this run: `new`: the topic did not exist; `empty`: it had no records; `unfinished`: an
+            interrupted restore had written to it; `present`: it was restored already, and is unchanged.
+    """
+
+    name: str
+    source: str
+    rows: int
+    written: int
+    state: Literal["new", "empty", "unfinished", "present"]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """Result of `restore`.
+
+    Attributes:
+        topics: the topics.
+        offsets: committed offsets, by group.
+    """
+
+    topics: tuple[RestoredTopic, ...]
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
