@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow import Admin, Consumer, Producer, SchemaRegistry, TopicPartition
 from samsarrow.exceptions import KafkaError, UnsupportedVersionError
 
 COMMAND = [sys.executable, "-m", "samsarrow.cli"]
@@ -36,6 +36,22 @@ def test_broker_command(sign):
         broker.send_signal(sign)
         out, err = broker.communicate(timeout=60)
     assert (broker.returncode, out, err) == (0, "stopped\n", "")
+
+
+def test_broker_command_with_a_registry():
+    command = [*COMMAND, "broker", "--port", "0", "--registry-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stdout.readline().startswith("listening on ")
+            url = broker.stdout.readline().removeprefix("schema registry at ").strip()
+            with SchemaRegistry(url) as registry:
+                assert registry.register("orders-value", '"long"') == 1
+            taken = [*command[:-1], url.rpartition(":")[2]]
+            done = subprocess.run(taken, capture_output=True, text=True, timeout=60, check=False)
+            assert (done.returncode, done.stdout) == (1, "")
+            assert "choose another --registry-port" in done.stderr
+        finally:
+            broker.terminate()
 
 
 def test_broker_command_with_security_and_an_old_version(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -55,6 +56,12 @@ def _users(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     help="The Kafka version to emulate, such as 2.8: its requests, limits and defaults; 0.8.2 or later. By default all "
     "requests that the broker implements.",
 )
+@click.option(
+    "--registry-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Also run a schema registry in memory, at this port: 8081 is usual, 0 takes any free port.",
+)
 @security(
     "--security",
     type=click.Choice(PROTOCOLS, case_sensitive=False),
@@ -91,6 +98,7 @@ def broker(
     topics: dict[str, int],
     no_auto_create: bool,
     kafka_version: str | None,
+    registry_port: int | None,
     security: str,
     users: dict[str, str],
     mechanisms: tuple[str, ...],
@@ -102,6 +110,7 @@ def broker(
 
     \b
       samsarrow broker --topic orders:4
+      samsarrow broker --registry-port 8081
       samsarrow broker --kafka-version 2.8 --no-auto-create
       samsarrow broker --security SASL_SSL --user ann:secret --ca-file ca.pem
     """  # noqa: D301 - click needs the character
@@ -115,7 +124,7 @@ def broker(
     ):  # fmt: skip
         if invalid:
             raise click.UsageError(reason)
-    from samsarrow.testing import Broker
+    from samsarrow.testing import Broker, Registry
 
     # SIGTERM is handled like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -134,10 +143,20 @@ def broker(
         raise click.ClickException(f"{error}: choose another --port, or 0 for any free one") from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    with started as running:
+    with started as running, ExitStack() as stack:
+        if registry_port is not None:
+            try:
+                registry = stack.enter_context(Registry(port=registry_port))
+            except OSError as error:
+                raise click.ClickException(
+                    f"the registry cannot listen on port {registry_port}: {error.strerror}; choose another "
+                    "--registry-port, or 0 for any free one"
+                ) from None
         if ca_file is not None:
             ca_file.write_text(running.ca_pem)
         click.echo(f"listening on {running.bootstrap_servers}")
+        if registry_port is not None:
+            click.echo(f"schema registry at {registry.url}")
         try:
             while True:
                 # Windows has no signal.pause.
