@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -313,6 +313,10 @@ sdist: $(ZIG) ## the source distribution into dist/, built and installed from in
 
 wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 	$(MAKE) --no-print-directory jar-linux JAR_PROFILE=release
+	$(BIN)/python jvm/wheel.py $(JAR_FILE) dist
+
+wheel-spark-native: ## the same for this machine alone; needs no zig
+	$(MAKE) --no-print-directory jar JAR_PROFILE=release
 	$(BIN)/python jvm/wheel.py $(JAR_FILE) dist
 
 test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation

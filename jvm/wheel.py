@@ -14,14 +14,16 @@ from pathlib import Path
 
 from build import HERE, VERSION
 
-PACKAGE = "samsarrow_spark"
+# Folder in the wheel, from which PySpark loads jars.
+JARS = Path("pyspark") / "jars"
 
 
 def build(jar: Path, out: Path) -> None:
     """Writes the wheel into a folder, without changing the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         project = shutil.copytree(HERE / "python", Path(folder) / "python")
-        shutil.copy(jar, project / PACKAGE / "samsarrow-spark.jar")
+        (project / JARS).mkdir(parents=True)
+        shutil.copy(jar, project / JARS / "samsarrow-spark.jar")
         with zipfile.ZipFile(jar) as content:
             (project / "VERSION").write_bytes(content.read(VERSION))
             (project / "LICENSE").write_bytes(content.read("META-INF/LICENSE"))

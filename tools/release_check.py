@@ -72,8 +72,9 @@ def versions(at: Checkout) -> Iterator[str]:
     project = tomllib.loads((at.root / "pyproject.toml").read_text())["project"]
     if "version" in project:
         results["pyproject.toml, project.version"] = project["version"]
-    for name in project.get("optional-dependencies", {}).get("spark-native", []):
-        results["pyproject.toml, spark-native"] = name.partition("==")[2]
+    for name in project.get("optional-dependencies", {}).get("spark", []):
+        if name.startswith("samsarrow-spark=="):
+            results["pyproject.toml, samsarrow-spark"] = name.partition("==")[2].partition(";")[0]
     lock = tomllib.loads((at.root / "Cargo.lock").read_text())["package"]
     for package in lock:
         if package["name"].startswith("samsarrow-"):

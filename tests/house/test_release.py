@@ -34,7 +34,7 @@ version = "1.0.0"
 [project]
 name = "x"
 [project.optional-dependencies]
-spark-native = ["samsarrow-spark==0.2.0"]
+spark = ["pyspark>=4", "samsarrow-spark==0.2.0; sys_platform == 'linux'"]
 """,
     "CHANGELOG.md": "# Changelog\n\n## 0.2.0, 2026-11-01\n\n- News.\n\n## 0.1.0, 2026-01-01\n",
     "Makefile": "check test:\n\t@echo made $@\n",
@@ -110,7 +110,7 @@ def test_checkout_in_order_may_be_released(check: Any) -> None:
 
 REJECTED: list[tuple[str, str, str]] = [
     ("Cargo.lock", FILES["Cargo.lock"].replace("0.2.0", "0.1.9"), "samsarrow-wire says 0.1.9, and Cargo.toml 0.2.0"),
-    ("pyproject.toml", FILES["pyproject.toml"].replace("0.2.0", "0.1.9"), "spark-native says 0.1.9"),
+    ("pyproject.toml", FILES["pyproject.toml"].replace("0.2.0", "0.1.9"), "samsarrow-spark says 0.1.9"),
     ("pyproject.toml", '[project]\nversion = "0.3"\n', "project.version says 0.3"),
     ("jvm/pom.xml", "<version>0.1.9</version>", "jvm/pom.xml says 0.1.9"),
     ("CHANGELOG.md", "# Changelog\n\n## 0.3.0, 2026-11-01\n\n- News.\n", "its first entry says 0.3.0"),

@@ -1,11 +1,10 @@
-"""The wheel `samsarrow-spark`: built from the current jar, installed in an isolated folder, and found there."""
+"""The wheel `samsarrow-spark`, built from the current jar, and the contents of this jar."""
 
 import base64
 import csv
 import hashlib
 import io
 import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -36,26 +35,14 @@ def test_wheel_is_universal_and_has_jar_with_licences(wheel: Path) -> None:
     assert wheel.name == f"samsarrow_spark-{number}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as content:
         info = f"samsarrow_spark-{number}.dist-info"
-        packed = content.read("samsarrow_spark/samsarrow-spark.jar")
+        packed = content.read("pyspark/jars/samsarrow-spark.jar")
         [record] = [row for row in csv.reader(io.StringIO(content.read(f"{info}/RECORD").decode())) if "jar" in row[0]]
         assert packed == Path(jar()).read_bytes()
         digest = base64.urlsafe_b64encode(hashlib.sha256(packed).digest()).rstrip(b"=").decode()
         assert record[1] == f"sha256={digest}"
         names = set(content.namelist())
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/THIRD-PARTY-NOTICES"} <= names
-    assert {name.partition("/")[0] for name in names} == {"samsarrow_spark", info}
-
-
-def test_jar_is_found_in_installed_wheel(wheel: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
-    subprocess.run([*pip, str(wheel)], check=True, timeout=120)
-    program = "import samsarrow.spark; print(samsarrow.spark.jar())"
-    kept = {name: value for name, value in os.environ.items() if name != "SAMSARROW_SPARK_JAR"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**kept, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    assert done.stdout.strip() == str(tmp_path / "samsarrow_spark" / "samsarrow-spark.jar")
+    assert {name.partition("/")[0] for name in names} == {"pyspark", info}
 
 
 def test_jar_lists_linked_crates(built: None) -> None:
@@ -82,7 +69,8 @@ def test_all_versions_match_cargo() -> None:
     """The extra pins the version of the jar. The jar's classes and libraries have the version of the Python package."""
     number = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"]["spark-native"] == [f"samsarrow-spark=={number}"]
+    pins = [name for name in project["optional-dependencies"]["spark"] if name.startswith("samsarrow-spark")]
+    assert [pin.partition(";")[0] for pin in pins] == [f"samsarrow-spark=={number}"]
     assert version("samsarrow") == number
     assert f"<version>{number}</version>" in (ROOT / "jvm" / "pom.xml").read_text()
 

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -109,6 +110,22 @@ def test_each_class_loader_has_its_own_library(altered: Callable[..., str], tmp_
     assert second == first
 
 
+def test_rejects_samsarrow_of_other_version_beside_jar(built: None, tmp_path: Path) -> None:
+    jars = tmp_path / "site" / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    copy = shutil.copy(jar(), jars / "samsarrow-spark.jar")
+    same, other = (tmp_path / "site" / f"samsarrow-{number}.dist-info" for number in (version("samsarrow"), "9.8.7"))
+    other.mkdir()
+    (text,) = ask(str(copy), temporary=tmp_path)
+    assert text == (
+        f"NativeLibraryError: {copy} is version {version('samsarrow')}, and samsarrow in the same "
+        f"environment is version 9.8.7: pip install 'samsarrow-spark==9.8.7' and start Spark again; {INSTEAD}"
+    )
+    same.mkdir()
+    (text,) = ask(str(copy), temporary=tmp_path)
+    assert "kafka.bootstrap.servers must be given" in text
+
+
 def test_error_names_read_only_folder(built: None, tmp_path: Path) -> None:
     (said,) = ask(jar(), temporary=tmp_path / "no-such-folder")
     assert f"the native library cannot be written below {tmp_path / 'no-such-folder'}" in said
@@ -148,6 +165,16 @@ def a_jar(path: Path, number: str) -> Path:
     return path
 
 
+def install(packages: Path, number: str) -> Path:
+    """Installs a jar that contains only a version, as the wheel samsarrow-spark does."""
+    metadata = packages / f"samsarrow_spark-{number}.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(f"Metadata-Version: 2.1\nName: samsarrow-spark\nVersion: {number}\n")
+    path = a_jar(packages / "pyspark" / "jars" / "samsarrow-spark.jar", number)
+    importlib.invalidate_caches()
+    return path
+
+
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder with paths for an installed and for a built jar, neither of which exists at first."""
@@ -163,14 +190,11 @@ def test_jar_lookup_order(monkeypatch: pytest.MonkeyPatch, places: Path) -> None
     """Order: the environment variable, the installed package, the built jar; otherwise an error that says what to
     install.
     """
-    with pytest.raises(
-        ConfigurationError, match=r"pip install 'samsarrow\[spark-native\]'.*samsarrow-python.* needs no"
-    ):
+    with pytest.raises(ConfigurationError, match=r"pip install 'samsarrow-spark==.*samsarrow-python.* needs no"):
         jar()
     built = a_jar(places / "built" / "samsarrow-spark.jar", version("samsarrow"))
     assert jar() == str(built)
-    installed = a_jar(places / "site" / "samsarrow_spark" / "samsarrow-spark.jar", version("samsarrow"))
-    importlib.invalidate_caches()
+    installed = install(places / "site", version("samsarrow"))
     assert jar() == str(installed)
     mine = places / "mine.jar"
     monkeypatch.setenv(VARIABLE, str(mine))
@@ -181,13 +205,12 @@ def test_jar_lookup_order(monkeypatch: pytest.MonkeyPatch, places: Path) -> None
 
 
 def test_rejects_jar_of_other_version(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
-    installed = a_jar(places / "site" / "samsarrow_spark" / "samsarrow-spark.jar", "0.0.9")
-    importlib.invalidate_caches()
+    installed = install(places / "site", "0.0.9")
     own = version("samsarrow")
     with pytest.raises(ConfigurationError) as refused:
         jar()
     assert str(refused.value).startswith(
-        f"{installed} is version 0.0.9, and samsarrow is {own}: pip install 'samsarrow[spark-native]=={own}'"
+        f"{installed} is version 0.0.9, and samsarrow is {own}: pip install 'samsarrow-spark=={own}'"
     )
     monkeypatch.setenv(VARIABLE, __file__)
     with pytest.raises(ConfigurationError, match="is not a samsarrow jar, or is damaged"):

@@ -1,6 +1,7 @@
-"""Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
+"""Kafka as a Spark data source: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
-Spark finds the source in the Python that its workers run. By default, workers run the `python3` on their PATH. Set
+Spark uses the source in its JVM if it has loaded the jar of `samsarrow[spark]`, otherwise the source in Python. Spark
+finds the latter in the Python that its workers run. By default, workers run the `python3` on their PATH. Set
 `PYSPARK_PYTHON` (or `spark.pyspark.python`) *before* the session starts to choose another Python. `check_session`
 checks whether samsarrow is installed there.
 """

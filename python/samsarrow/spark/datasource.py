@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark import jar_notice
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.reader import KafkaReader
 from samsarrow.spark.schema import chosen_columns, spark_schema
@@ -71,11 +72,13 @@ class KafkaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
+        self._notify()
         options = self._write_options(schema)
         options.check_batch(overwrite=overwrite)
         return KafkaWriter(self._resolved_for_tasks(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        # Does not call `_notify`, because Spark plans the sink again for each micro-batch.
         # `overwrite` is true in the output mode complete, in which every micro-batch writes the whole result to the
         # topic, as with Spark's own connector.
         options = self._resolved_for_tasks(self._write_options(schema))
@@ -90,6 +93,9 @@ class KafkaDataSource(DataSource):
     def _write_options(self, schema: StructType) -> WriteOptions:
         self._planned = True
         return WriteOptions.parse(self._checked_options(), schema)
+
+    def _notify(self) -> None:
+        jar_notice.notify()
 
     def _checked_options(self) -> dict[str, str]:
         options = dict(self.options)
@@ -106,6 +112,7 @@ class KafkaDataSource(DataSource):
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         self._planned = True
+        self._notify()
         options = self._resolved(streaming=streaming)
         columns, text = chosen_columns(schema, options.columns, options.text, options.types)
         requested = {field.name: field.dataType for field in schema.fields}
@@ -125,3 +132,6 @@ class PythonKafkaDataSource(KafkaDataSource):
     @classmethod
     def name(cls) -> str:
         return "samsarrow-python"
+
+    def _notify(self) -> None:
+        """Logs nothing, because the user has selected this source."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VARIABLE = "SAMSARROW_SPARK_JAR"
-# Package that `samsarrow[spark-native]` installs; it contains only the jar.
-_PACKAGE = "samsarrow_spark"
+# Package that `samsarrow[spark]` installs. It contains only the jar, in the folder from which PySpark loads jars.
+_PACKAGE = "samsarrow-spark"
 _NAME = "samsarrow-spark.jar"
+_PLACE = f"pyspark/jars/{_NAME}"
 # Path of the jar that `make jar` builds.
 _BUILT = Path(__file__).resolve().parents[3] / "jvm" / "target" / _NAME
 # Path of the version file in the jar.
@@ -24,13 +25,16 @@ _VERSION = "io/github/samsarrow/spark/version"
 
 
 def jar() -> str:
-    """Returns the path of the jar, to be set as `spark.jars` before the session starts.
+    """Returns the path of the jar, for a Spark that does not load it by itself.
+
+    The Spark of the package `pyspark` loads the jar that `pip install samsarrow[spark]` has installed. For a Spark in
+    `SPARK_HOME`, or on a cluster, set `spark.jars` before the session starts:
 
         spark = SparkSession.builder.config("spark.jars", samsarrow.spark.jar()).getOrCreate()
 
     Returns:
-        The path in `SAMSARROW_SPARK_JAR`, otherwise the jar that `pip install samsarrow[spark-native]` installed,
-        otherwise the one that `make jar` built in this checkout.
+        The path in `SAMSARROW_SPARK_JAR`, otherwise the jar of the installed package `samsarrow-spark`, otherwise the
+        one that `make jar` built in this checkout.
 
     Raises:
         ConfigurationError: no jar was found, or the version of the jar differs from this package.
@@ -38,35 +42,57 @@ def jar() -> str:
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
         raise ConfigurationError(f"{VARIABLE} is {named}, which has no jar: name the file {_NAME}")
-    for path in [Path(named)] if named else [*_installed(), _BUILT]:
+    installed = installed_jar()
+    if not named and installed is not None and not installed.is_file():
+        raise ConfigurationError(
+            f"the package samsarrow-spark is installed, but {installed} is missing: pip install --force-reinstall "
+            f"{requirement()}"
+        )
+    for path in [Path(named)] if named else filter(None, (installed, _BUILT)):
         if path.is_file():
-            _check(path)
+            if error := version_error(path, jar_version(path)):
+                raise ConfigurationError(error)
             return str(path)
     raise ConfigurationError(
-        f"there is no {_NAME}: pip install 'samsarrow[spark-native]', or in a checkout `make jar`, or set {VARIABLE} "
-        'to its path; format("samsarrow-python") needs no jar'
+        f"there is no {_NAME}: pip install {requirement()}, or in a checkout `make jar`, or set {VARIABLE} to its "
+        'path; format("samsarrow-python") needs no jar'
     )
 
 
-def _installed() -> list[Path]:
-    spec = find_spec(_PACKAGE)
-    return [Path(folder) / _NAME for folder in (spec and spec.submodule_search_locations) or ()]
+def installed_jar() -> Path | None:
+    """Returns the path of the jar that the installed package samsarrow-spark has, or None without this package."""
+    try:
+        return Path(str(distribution(_PACKAGE).locate_file(_PLACE)))
+    except PackageNotFoundError:
+        return None
 
 
-def _check(path: Path) -> None:
-    """Raises an error if the jar and this package have different versions, because they exchange internal data."""
-    from importlib.metadata import version
+def requirement() -> str:
+    """Returns the argument of `pip install` for the jar that goes with this package."""
+    return f"'samsarrow-spark=={version('samsarrow')}'"
 
+
+def jar_version(path: Path) -> str:
+    """Returns the version of a jar.
+
+    Raises:
+        ConfigurationError: the file is not a jar of samsarrow.
+    """
     try:
         with zipfile.ZipFile(path) as content:
-            jar_version = content.read(_VERSION).decode()
+            return content.read(_VERSION).decode()
     except (zipfile.BadZipFile, KeyError) as error:
         raise ConfigurationError(f"{path} is not a samsarrow jar, or is damaged: {error}") from None
-    if jar_version != (own := version("samsarrow")):
-        raise ConfigurationError(
-            f"{path} is version {jar_version}, and samsarrow is {own}: pip install 'samsarrow[spark-native]=={own}', "
-            "or in a checkout `make jar`"
-        )
+
+
+def version_error(path: str | Path, number: str) -> str | None:
+    """Returns the error of a jar whose version is not that of this package. They exchange internal data."""
+    own = version("samsarrow")
+    if number == own:
+        return None
+    return (
+        f"{path} is version {number}, and samsarrow is {own}: pip install {requirement()}, or in a checkout `make jar`"
+    )
 
 
 def add_jar(spark: SparkSession) -> None:

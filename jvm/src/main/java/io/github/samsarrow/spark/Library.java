@@ -2,15 +2,21 @@ package io.github.samsarrow.spark;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URI;
+import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.CodeSource;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
@@ -42,6 +48,9 @@ final class Library {
   static synchronized void load() {
     if (loaded) {
       return;
+    }
+    if (failure == null) {
+      failure = otherVersion();
     }
     if (failure == null) {
       failure = failureOf(platform(), folder());
@@ -94,6 +103,44 @@ final class Library {
         "the native library is version %s with ABI %s, the classes want version %s with ABI %d: two versions of the jar"
             + " are mixed",
         library.get("version"), library.get("abi"), version, ABI);
+  }
+
+  /**
+   * Returns a description of the failure if the wheel samsarrow-spark installed this jar next to another version of
+   * samsarrow, otherwise null.
+   */
+  private static String otherVersion() {
+    try {
+      CodeSource source = Library.class.getProtectionDomain().getCodeSource();
+      URI uri = source == null || source.getLocation() == null ? null : source.getLocation().toURI();
+      return uri == null || !"file".equals(uri.getScheme()) ? null : otherVersion(Path.of(uri), version());
+    } catch (IOException | URISyntaxException | SecurityException unknown) {
+      // A folder that cannot be listed is not a reason to fail.
+      return null;
+    }
+  }
+
+  /** Compares the version of an installed jar with the metadata of samsarrow in the same site-packages. */
+  static String otherVersion(Path jar, String version) throws IOException {
+    Path jars = jar.toAbsolutePath().getParent();
+    if (jars == null || !jars.endsWith(Path.of("pyspark", "jars"))) {
+      return null;
+    }
+    Path packages = jars.getParent().getParent();
+    List<String> versions = new ArrayList<>();
+    try (DirectoryStream<Path> folders = Files.newDirectoryStream(packages, "samsarrow-*.dist-info")) {
+      for (Path folder : folders) {
+        String name = folder.getFileName().toString();
+        versions.add(name.substring("samsarrow-".length(), name.length() - ".dist-info".length()));
+      }
+    }
+    if (versions.isEmpty() || versions.contains(version)) {
+      return null;
+    }
+    return String.format(
+        "%s is version %s, and samsarrow in the same environment is version %s: pip install 'samsarrow-spark==%3$s' and"
+            + " start Spark again",
+        jar, version, versions.get(0));
   }
 
   /** Returns the version of the classes, which the build stores in the jar. */

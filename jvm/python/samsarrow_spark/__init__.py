@@ -1,1 +1,0 @@
-"""Contains `samsarrow-spark.jar`, which `samsarrow.spark.jar()` locates."""
