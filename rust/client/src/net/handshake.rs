@@ -96,7 +96,10 @@ impl Connection {
             }
         };
         connection.versions = match versions {
-            BrokerVersions::Advertised(versions) => versions,
+            BrokerVersions::Advertised(versions) => {
+                setup.old_brokers.remember_newer();
+                versions
+            }
             BrokerVersions::Assumed(release) => {
                 if known.is_none() {
                     // The broker has closed the first connection or will never respond on it, so a new one is opened.

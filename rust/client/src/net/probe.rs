@@ -1,15 +1,18 @@
 //! Detection of brokers older than Kafka 0.10.0, which do not support ApiVersions.
 //!
 //! After ApiVersions, Kafka 0.8 closes the connection and Kafka 0.9 never responds. A broker that is slow or shutting
-//! down, or a server other than a Kafka broker, may behave in the same way. An old broker is recognized because, on one
-//! connection, it responds to a request that every release before Kafka 4.0 supports, but not to the following
-//! ApiVersions request.
+//! down, or a server other than a Kafka broker, may behave in the same way. Kafka 0.9 is recognized because it responds
+//! to the request after ApiVersions, and not to ApiVersions: a newer broker responds in the order of the requests. Kafka
+//! 0.8 is recognized only by closed connections, so every one is confirmed.
+
+use std::time::Duration;
 
 use bytes::BytesMut;
 
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{ApiVersionsRequest, ListGroupsRequest, ListOffsetsRequest, Request};
 use samsarrow_wire::releases::Release;
+use tokio::time::sleep;
 
 use super::connect::Target;
 use super::transport::{Reader, Writer};
@@ -17,51 +20,64 @@ use super::transport::{Reader, Writer};
 /// Size of the steps in which response bodies are discarded.
 const DISCARD_STEP: usize = 1 << 12;
 
+/// Number of times that a broker must behave like Kafka 0.8.
+const ROUNDS: usize = 2;
+
+/// Time between them, so that one failure of the network does not explain all closed connections.
+const ROUND_DELAY: Duration = Duration::from_millis(250);
+
 /// Returns the release of an old broker that does not support ApiVersions; `None` if the broker is not old or its
 /// release cannot be determined.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
     // A ListOffsets request without topics has an empty response, requires no permissions and has no side effects.
     let offsets = ListOffsetsRequest { replica_id: -1, ..Default::default() };
-    match try_api_versions(target, &offsets).await? {
-        Support::Yes => None,
-        Support::Skipped => Some(Release::V0_9_0),
-        // A broker that restarts, or a proxy, may also have closed the connection. So every release is confirmed on
-        // another connection.
-        Support::Disconnected => match try_api_versions(target, &ListGroupsRequest::default()).await {
-            Some(Support::Yes) => None,
-            Some(Support::Skipped | Support::Disconnected) => Some(Release::V0_9_0),
-            // Kafka 0.8 does not support ListGroups.
-            None => match try_api_versions(target, &offsets).await? {
-                Support::Yes => None,
-                Support::Skipped => Some(Release::V0_9_0),
-                Support::Disconnected => Some(Release::V0_8_2),
-            },
-        },
+    for round in 0..ROUNDS {
+        if round > 0 {
+            sleep(ROUND_DELAY).await;
+        }
+        match try_api_versions(target, &offsets).await? {
+            Reaction::Skipped => return Some(Release::V0_9_0),
+            Reaction::Closed => {}
+            Reaction::Responded | Reaction::FirstClosed => return None,
+        }
+        match try_api_versions(target, &ListGroupsRequest::default()).await? {
+            Reaction::Skipped => return Some(Release::V0_9_0),
+            Reaction::FirstClosed => {}
+            // Kafka 0.8 does not support ListGroups, and Kafka 0.9 does not close the connection: this is a newer
+            // broker that restarts, or a proxy.
+            Reaction::Responded | Reaction::Closed => return None,
+        }
     }
+    (!target.setup.old_brokers.has_newer()).then_some(Release::V0_8_2)
 }
 
-/// Reaction of a broker to ApiVersions on a connection on which it responded to another request.
-enum Support {
-    /// It responds.
-    Yes,
-    /// It responds only to the request after ApiVersions. Brokers respond in the order of the requests.
+/// Reaction of a broker to a first request and ApiVersions on one connection.
+enum Reaction {
+    /// It responds to both.
+    Responded,
+    /// It responds to the first request and to the request after ApiVersions, but not to ApiVersions.
     Skipped,
-    /// It closes the connection.
-    Disconnected,
+    /// It responds to the first request, and closes the connection after ApiVersions.
+    Closed,
+    /// It closes the connection after the first request.
+    FirstClosed,
 }
 
-/// Sends `first`, and ApiVersions after the response. Returns `None` if the broker does not respond to `first`.
-async fn try_api_versions(target: &Target<'_>, first: &impl Request) -> Option<Support> {
+/// Sends `first`, and ApiVersions after the response. Returns `None` if the broker cannot be reached, or responds
+/// unlike a Kafka broker.
+async fn try_api_versions(target: &Target<'_>, first: &impl Request) -> Option<Reaction> {
     let mut connection = ProbeConnection::open(target).await?;
     connection.send(first).await?;
-    connection.read_response().await?;
+    if connection.read_response().await.is_none() {
+        return Some(Reaction::FirstClosed);
+    }
     let versions = connection.send(&ApiVersionsRequest::default()).await?;
     let groups = connection.send(&ListGroupsRequest::default()).await;
     match connection.read_response().await {
-        Some(id) if id == versions => Some(Support::Yes),
-        Some(id) if Some(id) == groups => Some(Support::Skipped),
+        Some(id) if id == versions => Some(Reaction::Responded),
+        Some(id) if Some(id) == groups => Some(Reaction::Skipped),
         Some(_) => None,
-        None => Some(Support::Disconnected),
+        None => Some(Reaction::Closed),
     }
 }
 

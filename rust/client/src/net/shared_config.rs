@@ -1,6 +1,7 @@
 //! Configuration shared by all connections of a client.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use samsarrow_wire::releases::Release;
 use samsarrow_wire::sync::lock;
@@ -35,14 +36,46 @@ impl Setup {
 /// Kafka releases of brokers that do not support ApiVersions, by address. New connections to these brokers need not
 /// probe them again.
 #[derive(Debug, Default)]
-pub(super) struct OldBrokers(Mutex<HashMap<String, Release>>);
+pub(super) struct OldBrokers {
+    releases: Mutex<HashMap<String, Release>>,
+    /// True once a broker has responded to ApiVersions.
+    newer: AtomicBool,
+}
 
 impl OldBrokers {
+    /// Returns the release of a broker. Kafka 0.8 is forgotten once a broker of the cluster is newer.
     pub(super) fn get(&self, address: &str) -> Option<Release> {
-        lock(&self.0).get(address).copied()
+        let release = lock(&self.releases).get(address).copied();
+        release.filter(|release| *release >= Release::V0_9_0 || !self.has_newer())
     }
 
     pub(super) fn remember(&self, address: &str, release: Release) {
-        lock(&self.0).insert(address.to_owned(), release);
+        lock(&self.releases).insert(address.to_owned(), release);
+    }
+
+    /// Records that a broker has responded to ApiVersions.
+    pub(super) fn remember_newer(&self) {
+        self.newer.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if any broker of the cluster has responded to ApiVersions.
+    pub(super) fn has_newer(&self) -> bool {
+        self.newer.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kafka_0_8_is_forgotten_once_a_broker_is_newer() {
+        let brokers = OldBrokers::default();
+        brokers.remember("a:9092", Release::V0_8_2);
+        brokers.remember("b:9092", Release::V0_9_0);
+        assert_eq!(brokers.get("a:9092"), Some(Release::V0_8_2));
+        brokers.remember_newer();
+        assert_eq!(brokers.get("a:9092"), None);
+        assert_eq!(brokers.get("b:9092"), Some(Release::V0_9_0));
     }
 }

@@ -1,9 +1,10 @@
 //! Tests with every Kafka release from 0.8.2 to 4.3, which the embedded broker emulates. Supported features must work,
 //! and other features must fail with an error that names the required release.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::consume_common::{SOON, consumer, options, produce, read, tp};
 use bytes::Bytes;
@@ -249,16 +250,44 @@ async fn broker_version_fallback_replaces_api_versions() {
     broker.shutdown().await;
 }
 
-/// Regression test: a broker that closed two connections after ApiVersions was taken for Kafka 0.9, and got messages in
-/// format v0.
+/// Regression test: a broker that closed two or three connections after ApiVersions was taken for Kafka 0.9, and got
+/// messages in format v0.
 #[tokio::test]
 async fn closed_connections_do_not_make_a_broker_old() {
+    for times in 1..8 {
+        let broker = emulating(None).await;
+        broker.fail_next(ApiKey::ApiVersions, Fault::DropBefore, times);
+        send(&broker.bootstrap_servers(), &[]).await.unwrap();
+        assert_eq!(formats(&broker), [2], "{times} closed connections");
+        broker.shutdown().await;
+    }
+}
+
+/// Even a broker that behaves exactly like Kafka 0.8 is not taken for it after a broker has responded to ApiVersions.
+#[tokio::test]
+async fn a_cluster_that_has_responded_to_api_versions_is_not_old() {
     let broker = emulating(None).await;
-    broker.fail_next(ApiKey::ApiVersions, Fault::DropBefore, 2);
-    send(&broker.bootstrap_servers(), &[]).await.unwrap();
-    let magic: Vec<_> = broker.batches("t", 0).unwrap().iter().map(|batch| batch.header.magic).collect();
-    assert_eq!(magic, [2]);
+    let options = options(ClientKind::Producer, &broker.bootstrap_servers(), &[("request.timeout.ms", "4000")]);
+    let producer = Producer::new(&options).unwrap();
+    producer.send(record()).await.unwrap().wait().await.unwrap();
+    broker.fail(ApiKey::ApiVersions, None, &Fault::DropBefore, None);
+    broker.fail(ApiKey::ListGroups, None, &Fault::DropBefore, None);
+    broker.stop_node(0).await.unwrap();
+    broker.start_node(0).await.unwrap();
+    let sent = producer.send(record()).await.unwrap();
+    while broker.requests().get(&ApiKey::ListGroups).is_none_or(|probes| *probes < 4) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    broker.clear_faults();
+    sent.wait().await.unwrap();
+    assert_eq!(formats(&broker), [2, 2]);
+    producer.close(SOON).await.unwrap();
     broker.shutdown().await;
+}
+
+/// Returns the message formats of the batches of partition 0.
+fn formats(broker: &Broker) -> Vec<i8> {
+    broker.batches("t", 0).unwrap().iter().map(|batch| batch.header.magic).collect()
 }
 
 #[tokio::test]
