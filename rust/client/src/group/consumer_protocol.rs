@@ -218,7 +218,8 @@ impl<'a> ConsumerMember<'a> {
         let member = self.member;
         let group = member.coordinator.group();
         let mut backoff = member.cluster.backoff();
-        let started_at = Instant::now();
+        let mut predecessor = Predecessor::default();
+        let mut may_hold_instance_id = true;
         loop {
             let owned =
                 self.owned_before_revocation.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
@@ -245,12 +246,23 @@ impl<'a> ConsumerMember<'a> {
                         }
                         // Kafka 3.7 to 3.9 know the request but reject it unless the protocol is enabled.
                         ErrorCode::UNSUPPORTED_VERSION => return Err(protocol_unsupported(&error.to_string())),
-                        ErrorCode::UNRELEASED_INSTANCE_ID if started_at.elapsed() < MAX_SESSION_TIMEOUT => {
+                        // The coordinator rejects the join of a member that it has accepted before.
+                        ErrorCode::UNRELEASED_INSTANCE_ID if may_hold_instance_id => {
+                            let released = self.release_instance_id().await;
+                            may_hold_instance_id = released.as_ref().is_err_and(Error::retriable);
+                            if released.is_ok() {
+                                continue;
+                            }
+                        }
+                        ErrorCode::UNRELEASED_INSTANCE_ID if predecessor.may_expire(Instant::now()) => {
                             member.log_instance_in_use(&error);
                         }
                         ErrorCode::UNRELEASED_INSTANCE_ID => return Err(instance_in_use(error)),
                         code if code.retriable() => {}
                         _ => return Err(MembershipEnd::Fatal(error)),
+                    }
+                    if code != ErrorCode::UNRELEASED_INSTANCE_ID {
+                        predecessor = Predecessor::default();
                     }
                     error
                 }
@@ -258,6 +270,8 @@ impl<'a> ConsumerMember<'a> {
                 Err(error) if error.retriable() => {
                     // The response may have been lost with the connection, so the next heartbeat contains all fields.
                     self.reported = None;
+                    may_hold_instance_id = true;
+                    predecessor = Predecessor::default();
                     error
                 }
                 Err(error) => return Err(MembershipEnd::Fatal(error)),
@@ -269,6 +283,18 @@ impl<'a> ConsumerMember<'a> {
                 tracing::debug!(client_id, group_id = group, "a heartbeat failed and is repeated: {error}");
             }
             tokio::time::sleep(backoff.next_delay().min(MAX_RETRY_DELAY)).await;
+        }
+    }
+
+    /// Releases the `group.instance.id` if this member holds it, because the response to its join was lost or because
+    /// it was fenced, instead of waiting until that session ends.
+    async fn release_instance_id(&self) -> Result<()> {
+        let member = self.member;
+        let limit = member.cluster.options().request_timeout;
+        let (_, response) = member.coordinator.ask(limit, |_| Ok(leave_request(member))).await?;
+        match ErrorCode::from_i16(response.error_code) {
+            code if code.is_none() => Ok(()),
+            code => Err(Error::server(code, "ConsumerGroupHeartbeat before a join is repeated")),
         }
     }
 
@@ -386,6 +412,18 @@ impl<'a> ConsumerMember<'a> {
     }
 }
 
+/// Time since the coordinator rejects joins without interruption, because it has a member with the same
+/// `group.instance.id`. A coordinator that takes over begins all sessions again, so errors of other kinds interrupt it.
+#[derive(Default)]
+struct Predecessor(Option<Instant>);
+
+impl Predecessor {
+    /// Returns true if the session of the other member may still expire, so that it need not be running.
+    fn may_expire(&mut self, now: Instant) -> bool {
+        now - *self.0.get_or_insert(now) < MAX_SESSION_TIMEOUT
+    }
+}
+
 impl Member {
     /// Logs a warning, once, that the previous member with this `group.instance.id` did not leave.
     fn log_instance_in_use(&self, error: &Error) {
@@ -455,19 +493,24 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     if identity.generation < 0 && !member.join_sent.load(Ordering::Acquire) {
         return;
     }
-    let request = ConsumerGroupHeartbeatRequest {
+    let limit = member.cluster.options().request_timeout;
+    match timeout(limit, member.coordinator.ask(limit, |_| Ok(leave_request(member)))).await {
+        Ok(Ok(_)) => member.log_left(reason),
+        Ok(Err(error)) => member.log_not_left(&error),
+        Err(_) => {}
+    }
+}
+
+/// Returns a heartbeat with which the member leaves.
+fn leave_request(member: &Member) -> ConsumerGroupHeartbeatRequest {
+    let identity = member.membership.identity();
+    ConsumerGroupHeartbeatRequest {
         group_id: member.coordinator.group().to_owned(),
         member_id: identity.member_id,
         member_epoch: if identity.instance_id.is_some() { LEAVE_STATIC } else { LEAVE },
         instance_id: identity.instance_id,
         rebalance_timeout_ms: -1,
         ..Default::default()
-    };
-    let limit = member.cluster.options().request_timeout;
-    match timeout(limit, member.coordinator.ask(limit, |_| Ok(request))).await {
-        Ok(Ok(_)) => member.log_left(reason),
-        Ok(Err(error)) => member.log_not_left(&error),
-        Err(_) => {}
     }
 }
 
@@ -489,4 +532,22 @@ fn protocol_unsupported(text: &str) -> MembershipEnd {
     MembershipEnd::Fatal(Error::UnsupportedVersion(format!(
         "{text}: brokers before Kafka 4.0 need group.protocol=classic"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_of_a_predecessor_expires_after_an_uninterrupted_minute() {
+        let start = Instant::now();
+        let second = |second| start + Duration::from_secs(second);
+        let mut predecessor = Predecessor::default();
+        assert!(predecessor.may_expire(second(0)) && predecessor.may_expire(second(59)));
+        assert!(!predecessor.may_expire(second(60)));
+        // Another coordinator has taken over.
+        predecessor = Predecessor::default();
+        assert!(predecessor.may_expire(second(61)) && predecessor.may_expire(second(120)));
+        assert!(!predecessor.may_expire(second(121)));
+    }
 }

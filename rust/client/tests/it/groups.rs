@@ -356,6 +356,21 @@ async fn static_member_waits_for_the_session_of_its_killed_predecessor() {
     broker.shutdown().await;
 }
 
+/// Regression test: a static member whose first join had no response waited for the end of its own session, and failed
+/// if it had waited for a predecessor before.
+#[tokio::test(flavor = "multi_thread")]
+async fn static_member_joins_again_after_a_lost_response() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 10).await;
+    broker.fail(ApiKey::ConsumerGroupHeartbeat, None, &Fault::DropAfter, Some(1));
+    let member = member(&broker, "consumer", &[("group.instance.id", "i")]);
+    let start = Instant::now();
+    assert_eq!(poll_until(&member, |received| received.len() >= 10).await.len(), 10);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    member.close(SOON).await;
+    broker.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_commit_needs_no_membership() {
     for (protocol, joins) in PROTOCOLS {
