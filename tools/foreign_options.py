@@ -23,8 +23,9 @@ ROWS = {known: row for row in _core.option_table() for known in (row[0], *row[1]
 MEANINGS = {
     "allow.auto.create.topics": "subscribing to a topic that is missing does not create it",
     "acks": "a record is delivered once all in-sync replicas have it",
+    "batch.size": "batches are larger where many records wait for one partition",
     "enable.idempotence": "retries neither duplicate nor reorder records",
-    "linger.ms": "a record waits up to 5 ms for others of its batch",
+    "linger.ms": "behind a request, a record waits up to 5 ms for others of its batch",
     "max.partition.fetch.bytes": "one partition may fill more of a response",
     "max.poll.records": "a poll returns columns, not objects",
     "partition.assignment.strategy": "members of one group need a strategy in common",

@@ -441,11 +441,16 @@ class ProducerOptions(CommonOptions, total=False):
     `transaction.max.timeout.ms`.
     """
     linger_ms: int | timedelta | None
-    """How long a record waits for others to join its batch."""
+    """How long a record waits at most for others to join its batch. If not set, a record is sent at once while its
+    broker has no request in flight, and waits behind a request, or in a stream of many records. A value that is set
+    applies to every batch, as in the Java client.
+    """
     queue_buffering_max_ms: int | timedelta | None
     """`linger.ms`."""
     batch_size: int | None
-    """The maximum size of a batch of records from `send`, in bytes before compression."""
+    """The maximum size of a batch of records from `send`, in bytes before compression; at most `max.request.size`.
+    Memory is allocated as records arrive. (The Java default is 16384.)
+    """
     buffer_memory: int | None
     """How many bytes may wait to be sent before `send` blocks."""
     max_block_ms: int | timedelta | None

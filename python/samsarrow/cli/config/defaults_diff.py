@@ -37,7 +37,6 @@ LIBRDKAFKA = (
     Difference("request.timeout.ms", "60000", "30000", "requests time out sooner"),
     Difference("max.in.flight.requests.per.connection", "1000000", "5",
                "fewer requests wait on one connection, as in librdkafka with enable.idempotence", keep=False),
-    Difference("batch.size", "1000000", "16384", "batches are smaller where many records wait for one partition"),
     Difference("check.crcs", "false", "true", "damaged records are an error"),
     Difference("partition.assignment.strategy", "range,roundrobin", "range,cooperative-sticky",
                "members of one group need a strategy in common: range is"),
@@ -47,6 +46,7 @@ LIBRDKAFKA = (
 JAVA = (
     Difference("max.poll.records", "500", "65536", "a poll returns columns, not objects"),
     _FETCH,
+    Difference("batch.size", "16384", "1000000", "batches are larger where many records wait for one partition"),
     Difference("allow.auto.create.topics", "true", "false",
                "subscribing to a topic that is missing does not create it"),
     Difference("client.id", "", "samsarrow", _CLIENT_ID, keep=False),

@@ -215,8 +215,10 @@ pub struct ProducerOptions {
     pub transaction_timeout: Duration,
     /// Maximum number of requests in flight per connection.
     pub max_in_flight: usize,
-    /// Time for which a batch waits for more records.
+    /// Maximum time for which a batch waits for more records.
     pub linger: Duration,
+    /// True if a batch waits only behind an earlier request, because `linger.ms` is not set.
+    pub adaptive_linger: bool,
     /// Maximum number of retries of a batch.
     pub retries: u32,
     /// Maximum time from `send` until the result of a record is known.

@@ -79,6 +79,7 @@ impl Values {
             transaction_timeout: self.millis("transaction.timeout.ms"),
             max_in_flight: self.number("max.in.flight.requests.per.connection"),
             linger,
+            adaptive_linger: !self.is_set("linger.ms"),
             retries: self.number("retries"),
             delivery_timeout: delivery_timeout.max(linger + request),
             batch_size: self.number("batch.size"),

@@ -321,9 +321,9 @@ options! {
     "transaction.timeout.ms" P Kind::Millis(1, MAX), "60000",
         "How long a transaction may stay open before the coordinator aborts it; at most the broker's `transaction.max.timeout.ms`.";
     "linger.ms" ["queue.buffering.max.ms"] P Kind::Millis(0, MAX), "5",
-        "How long a record waits for others to join its batch.";
-    "batch.size" P Kind::Int(0, MAX), "16384",
-        "The maximum size of a batch of records from `send`, in bytes before compression.";
+        "How long a record waits at most for others to join its batch. If not set, a record is sent at once while its broker has no request in flight, and waits behind a request, or in a stream of many records. A value that is set applies to every batch, as in the Java client.";
+    "batch.size" P Kind::Int(0, MAX), "1000000",
+        "The maximum size of a batch of records from `send`, in bytes before compression; at most `max.request.size`. Memory is allocated as records arrive. (The Java default is 16384.)";
     "buffer.memory" P Kind::Int(1, i64::MAX), "33554432",
         "How many bytes may wait to be sent before `send` blocks.";
     "max.block.ms" P Kind::Millis(0, MAX), "60000",

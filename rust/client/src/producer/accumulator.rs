@@ -22,6 +22,10 @@ use crate::collections::HashMap;
 use crate::defects::Defect;
 use crate::error::{Error, Result};
 
+/// Maximum number of bytes in a row for one partition, of records without a key. This is the default `batch.size` of
+/// Java's producer, so that records spread over partitions as with that producer, although batches may be larger.
+const STICKY_BYTES: usize = 16 * 1024;
+
 /// Limits and partitioning of a producer, constant after its creation.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -37,6 +41,26 @@ pub(super) struct Node {
     pub(super) throttled_until: Option<Instant>,
     /// Time at which batches began to wait for the broker without being sent.
     pub(super) stalled_since: Option<Instant>,
+    /// Number of records in the last request.
+    pub(super) last_records: usize,
+    /// Time at which the last request was complete.
+    pub(super) last_completed: Option<Instant>,
+}
+
+/// Number of records in a request from which on the next records linger for more.
+const STREAM_RECORDS: usize = 8;
+
+impl Node {
+    /// Returns true if records for this broker are sent at once instead of lingering, if `linger.ms` is not set.
+    ///
+    /// While a request is in flight, the next batches fill, as with Nagle's algorithm. Requests of a fast stream of
+    /// records would stay small in this way, because a broker responds in less time than `linger.ms`. Therefore records
+    /// that follow a request with many records linger.
+    pub(super) fn sends_at_once(&self, now: Instant, linger: Duration) -> bool {
+        let streams = self.last_records >= STREAM_RECORDS
+            && self.last_completed.is_some_and(|completed| now.saturating_duration_since(completed) < linger);
+        self.in_flight == 0 && !streams
+    }
 }
 
 /// Error of [`Accumulator::append`].
@@ -202,7 +226,7 @@ impl Accumulator {
     /// Chooses the partition for a record of `bytes` bytes that specifies no partition.
     pub(crate) fn choose_partition(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
         let partitioning = self.limits.partitioning;
-        let switch_at = partitioning.switch_at(self.limits.batch_size);
+        let switch_at = partitioning.switch_at(self.limits.batch_size.min(STICKY_BYTES));
         let Some(topic) = self.topics.get_mut(index) else { return 0 };
         if let Some(decided) = partitioning.by_key(key, topic.count()) {
             return decided;
@@ -293,14 +317,35 @@ impl Accumulator {
         let deadline = created + self.rules.delivery_timeout;
         let due = created + self.rules.linger;
         let state = self.new_state(topic, slot.partition);
-        let options = BatchOptions { max_bytes: self.limits.batch_size, ..BatchOptions::default() };
-        let payload = Payload::Draft(Box::new(BatchBuilder::new(options)));
+        let accepted = self.topics.get(slot.topic).map_or(usize::MAX, |topic| topic.accepted_batch_size);
+        let max_bytes = self.limits.batch_size.min(accepted);
+        let payload =
+            Payload::Draft(Box::new(BatchBuilder::new(BatchOptions { max_bytes, ..BatchOptions::default() })));
+        let mut leader = None;
         if let Ok((_, queue)) = self.queue(slot) {
+            leader = queue.leader;
             let order = queue.next_order();
             queue.open = Some(Batch::new(order, state, 0, created, deadline, payload, 0));
             self.activate(slot);
         }
         self.sender_wakes_at.is_none_or(|at| due < at)
+            || leader.is_some_and(|leader| self.sends_at_once(leader, created))
+    }
+
+    /// Returns true if lingering batches for the broker `node` are sent now.
+    pub(super) fn sends_at_once(&self, node: i32, now: Instant) -> bool {
+        let Rules { adaptive_linger, linger, .. } = self.rules;
+        adaptive_linger && self.nodes.get(&node).is_none_or(|node| node.sends_at_once(now, linger))
+    }
+
+    /// Limits later batches for a topic to the size of the parts of a batch that the broker has rejected as too large.
+    /// Otherwise each later batch would be sent, rejected and split in the same way.
+    pub(super) fn limit_batch_size(&mut self, slot: Slot, parts: &[Batch]) {
+        if let Some(topic) = self.topics.get_mut(slot.topic)
+            && let Some(size) = parts.iter().map(Batch::size).max()
+        {
+            topic.accepted_batch_size = topic.accepted_batch_size.min(size);
+        }
     }
 
     /// Queues a batch that was built elsewhere, behind all queued records.
@@ -342,9 +387,11 @@ impl Accumulator {
     /// Records that a request to `node` is complete, with or without a response.
     pub(crate) fn request_completed(&mut self, node: i32, throttle: Duration) {
         let node = self.nodes.entry(node).or_default();
+        let now = Instant::now();
         node.in_flight = node.in_flight.saturating_sub(1);
+        node.last_completed = Some(now);
         if !throttle.is_zero() {
-            node.throttled_until = Some(Instant::now() + throttle);
+            node.throttled_until = Some(now + throttle);
         }
     }
 
@@ -398,3 +445,7 @@ impl Accumulator {
         self.incomplete.values().cloned().collect()
     }
 }
+
+#[cfg(test)]
+#[path = "accumulator_tests.rs"]
+mod tests;

@@ -106,8 +106,16 @@ impl Accumulator {
                     set_earlier(&mut drained.wake_at, at);
                     continue;
                 }
-                Readiness::Lingering(at) => set_earlier(&mut drained.wake_at, at),
-                Readiness::Ready => {}
+                Readiness::Lingering(_) | Readiness::Ready => {}
+            }
+            let readiness = match readiness {
+                Readiness::Lingering(_) if leader.is_some_and(|leader| self.sends_at_once(leader, now)) => {
+                    Readiness::Ready
+                }
+                readiness => readiness,
+            };
+            if let Readiness::Lingering(at) = readiness {
+                set_earlier(&mut drained.wake_at, at);
             }
             if leader.is_none() || self.topics.get(slot.topic).is_some_and(|topic| !topic.known) {
                 drained.unknown.insert(slot.topic);
@@ -162,7 +170,9 @@ impl Accumulator {
         let before = drained.requests.len();
         for (request, _) in requests {
             if !request.batches.is_empty() {
-                self.nodes.entry(request.node).or_default().in_flight += 1;
+                let node = self.nodes.entry(request.node).or_default();
+                node.in_flight += 1;
+                node.last_records = request.batches.iter().map(|outgoing| outgoing.batch.count as usize).sum();
                 drained.requests.push(request);
             }
         }

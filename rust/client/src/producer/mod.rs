@@ -92,6 +92,7 @@ impl Producer {
             idempotent,
             transactional: producer.transactional_id.is_some(),
             linger: producer.linger,
+            adaptive_linger: producer.adaptive_linger,
             retries: producer.retries,
             backoff: options.common.retry_backoff,
             backoff_max: options.common.retry_backoff_max,
@@ -104,7 +105,8 @@ impl Producer {
             adaptive: producer.partitioner_adaptive,
             availability_timeout: producer.partitioner_patience,
         };
-        let (batch_size, max_request_size) = (producer.batch_size, producer.max_request_size);
+        let max_request_size = producer.max_request_size;
+        let batch_size = producer.batch_size.min(max_request_size);
         let limits = Limits { batch_size, max_request_size, max_in_flight, partitioning };
         let settings = Settings {
             acks,

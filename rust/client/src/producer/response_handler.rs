@@ -138,6 +138,9 @@ fn split_batch(shared: &Shared, outgoing: Outgoing, index: &ResponseIndex<'_>) {
     let halves = split_oversized::halve(batch);
     let results = {
         let mut accumulator = shared.lock();
+        if let Ok(parts) = &halves {
+            accumulator.limit_batch_size(slot, parts);
+        }
         // Queues are never removed, so every slot that was sent has a queue.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
         match halves {

@@ -23,9 +23,11 @@ use crate::error::{Error, Result};
 const ROW_OVERHEAD: u32 = 32;
 /// Maximum overhead of a header in bytes, beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
-/// Target size of a batch. Brokers accept batches of up to 1 MiB by default. Half of that is as fast, and two such
-/// batches fit into one request.
+/// Target size of a batch, unless `batch.size` is more than twice as large. Brokers accept batches of up to 1 MiB by
+/// default. Half of that is as fast, and two such batches fit into one request.
 const TARGET_BATCH: usize = 512 * 1024;
+/// Maximum size of a chunk whose rows are appended to open batches one by one, as `send` does.
+const SMALL_CHUNK: usize = 8 * 1024;
 /// Maximum size of the chunks in which rows are assigned and encoded.
 const MAX_CHUNK: usize = 8 * 1024 * 1024;
 
@@ -56,6 +58,7 @@ impl<'a> RowPlan<'a> {
         let mut accumulator = shared.lock();
         let index = accumulator.find(topic).ok_or_else(|| topic_missing(topic))?;
         let batch_size = accumulator.limits.batch_size;
+        let accepted = accumulator.topic(index).map_or(usize::MAX, |topic| topic.accepted_batch_size);
         let partitioning = accumulator.limits.partitioning;
         drop(accumulator);
         let sizes = sizes(&rows);
@@ -68,7 +71,9 @@ impl<'a> RowPlan<'a> {
             first: call.queued() as usize,
             sizes: Arc::new(sizes),
             timestamp: now_ms(),
-            target: batch_size.max(TARGET_BATCH).min(shared.settings.max_request_size),
+            target: if batch_size > 2 * TARGET_BATCH { batch_size } else { TARGET_BATCH }
+                .min(shared.settings.max_request_size)
+                .min(accepted),
             chunk: chunk_size(shared),
             partitioning,
         })
@@ -130,7 +135,7 @@ impl<'a> RowPlan<'a> {
         reserved: Reserved<'_>,
         parts: &mut Parts,
     ) -> Result<()> {
-        if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
+        if reserved.bytes() < SMALL_CHUNK.min(self.shared.lock().limits.batch_size / 2) {
             return self.append_to_open(range, reserved, parts);
         }
         // The partitions are looked up for each chunk, because the topic may have grown while the call waited for

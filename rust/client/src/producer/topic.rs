@@ -36,6 +36,8 @@ pub(crate) struct Topic {
     pub(super) written: bool,
     pub(crate) partitions: Vec<PartitionQueue>,
     pub(super) available: Vec<i32>,
+    /// Maximum size of a batch before compression, once the broker has rejected a batch as too large (KIP-126).
+    pub(super) accepted_batch_size: usize,
     pub(super) sticky: Sticky,
 }
 
@@ -51,6 +53,7 @@ impl Topic {
             written: true,
             partitions: Vec::new(),
             available: Vec::new(),
+            accepted_batch_size: usize::MAX,
             sticky: Sticky::default(),
         }
     }
@@ -83,6 +86,7 @@ impl Topic {
         }
         if recreated {
             self.sticky = Sticky::default();
+            self.accepted_batch_size = usize::MAX;
             self.partitions.iter_mut().for_each(PartitionQueue::recreated);
         }
         // The partition count of a topic only grows, unless the topic was recreated. A smaller count comes from a stale

@@ -48,7 +48,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
 fn create(context: &Context, number: usize, random: &mut fastrand::Rng) -> Option<(Producer, bool)> {
     let idempotent = random.u8(..4) > 0;
     let codec = random.choice(["none", "none", "lz4", "gzip", "zstd"]).unwrap_or("none");
-    let chosen = [
+    let mut chosen = vec![
         ("client.id", format!("producer-{number}")),
         ("enable.idempotence", idempotent.to_string()),
         ("acks", "all".to_owned()),
@@ -61,6 +61,8 @@ fn create(context: &Context, number: usize, random: &mut fastrand::Rng) -> Optio
         ("delivery.timeout.ms", random.u32(10_000..60_000).to_string()),
         ("buffer.memory", random.u32(10_000..100_000).to_string()),
     ];
+    // Without the option, batches linger only behind requests.
+    chosen.retain(|(name, value)| *name != "linger.ms" || !value.ends_with(['1', '3', '5', '7', '9']));
     match options::producer(&context.servers, &chosen) {
         Ok(producer) => Some((producer, idempotent)),
         Err(error) => {

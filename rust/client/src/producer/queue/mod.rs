@@ -42,6 +42,8 @@ pub(crate) struct Rules {
     /// True for a transactional producer, whose producer ID no queue may change.
     pub(crate) transactional: bool,
     pub(crate) linger: Duration,
+    /// True if batches linger only behind an earlier request, because the application did not set `linger.ms`.
+    pub(crate) adaptive_linger: bool,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
     pub(crate) backoff_max: Duration,

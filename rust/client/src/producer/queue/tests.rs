@@ -22,6 +22,7 @@ fn rules() -> Rules {
         idempotent: true,
         transactional: false,
         linger: Duration::from_millis(5),
+        adaptive_linger: false,
         retries: 10,
         backoff: Duration::ZERO,
         backoff_max: Duration::ZERO,
