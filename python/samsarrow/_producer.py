@@ -55,6 +55,9 @@ class ProducerBase(Runner):
         self._raises = _raises(errors)
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
+        # Queues a record, in the most frequent case of a topic, a value and a key only. None if the partitioner is a
+        # function or the producer is closed.
+        self._queue = None if self._partitioner is not None else self._core.send
         self._identity = identity(pairs)
         self._closing: _core.Producer | None = None
         # Delivers the queued records if the application does not close the producer.
@@ -250,7 +253,7 @@ class ProducerBase(Runner):
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)
-        core, self._core = self._core, None
+        core, self._core, self._queue = self._core, None, None
         if core is not None:
             self._closing = core
             self._finalizer.detach()

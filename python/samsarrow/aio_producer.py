@@ -71,6 +71,9 @@ class AsyncProducer(Awaiting, ProducerBase):
         if not self._sends % SENDS_PER_CHECKPOINT:
             # Runs before the record is queued, so that a caller that is cancelled here has sent nothing.
             await checkpoint()
+        if self._queue is not None and headers is None and timestamp is None and on_delivery is None:
+            queued = self._queue(topic, value, key, None, partition, None)
+            return queued if type(queued) is _core.Delivery else await self._send_reserved(queued)
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return pending if isinstance(pending, _core.Delivery) else await pending
 
@@ -90,6 +93,9 @@ class AsyncProducer(Awaiting, ProducerBase):
         Raises:
             KafkaError: `send` failed, or the record was not delivered.
         """
+        if self._queue is not None and headers is None and timestamp is None and on_delivery is None:
+            queued = self._queue(topic, value, key, None, partition, None)
+            return await (queued if type(queued) is _core.Delivery else await self._send_reserved(queued))
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return await (pending if isinstance(pending, _core.Delivery) else await pending)
 

@@ -87,6 +87,9 @@ class Producer(Blocking, ProducerBase):
             ConfigurationError: the topic has no such partition.
             KafkaTimeoutError: no buffer memory or no metadata was available within `max.block.ms`.
         """
+        if self._queue is not None and headers is None and timestamp is None and on_delivery is None:
+            queued = self._queue(topic, value, key, None, partition, None)
+            return queued if type(queued) is _core.Delivery else run_sync(self._send_reserved(queued))
         pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return pending if isinstance(pending, _core.Delivery) else run_sync(pending)
 
