@@ -157,9 +157,12 @@ def test_share_offsets_of_a_missing_group(three):
     _, admin = three
     assert admin.list_share_offsets(["s"])["s"] == {}
     with pytest.raises(GroupIdNotFoundError):
-        admin.alter_share_offsets("s", {TopicPartition("t", 0): 0})
-    with pytest.raises(GroupIdNotFoundError):
         admin.delete_share_offsets("s", ["t"])
+    # Setting offsets creates the group.
+    partition = TopicPartition("t", 0)
+    admin.alter_share_offsets("s", {partition: 0})
+    assert admin.list_share_offsets(["s"])["s"][partition].start == 0
+    assert admin.describe_share_groups(["s"])["s"].state == "Empty"
 
 
 def test_missing_topics_and_partitions_fail_early(three):

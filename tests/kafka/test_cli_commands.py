@@ -151,7 +151,7 @@ def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_
     assert "there is no topic b-9" in command("consume", "b-9", code=1).err
 
 
-def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) -> None:
+def test_share_groups_have_start_offsets(command: Command, admin: Admin) -> None:
     create(admin, "i")
     [tp] = [TopicPartition("i", 0)]
 
@@ -170,18 +170,21 @@ def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) 
         assert (types["i-share"], types["i-rest"]) == ("share", "classic")
     for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "lag", "i-*"),
                       ("offsets", "describe", "--all-groups"), ("groups", "watch", "--count", 1)):  # fmt: skip
-        named = {row["group"] for row in rows(command(*arguments, "-o", "ndjson"))}
-        assert "i-rest" in named
-        assert "i-share" not in named
+        lags = {row["group"]: row["lag"] for row in rows(command(*arguments, "-o", "ndjson"))}
+        assert (lags["i-rest"], lags["i-share"]) == (0, 0)
     shown = {row["group"]: row for row in rows(command("top", "i-*", "--once", "--json", "-i", "200ms"))}
     assert {name: (row["type"], row["state"]) for name, row in shown.items()} == {
         "i-share": ("share", "Empty"), "i-rest": ("classic", "Empty"),
     }  # fmt: skip
     assert all((row["partitions"], row["lag"], row["consumed_per_second"]) == (1, 0, 0.0) for row in shown.values())
+    command("produce", "i", stdin=b"a\nb\n")
+    until(lambda: rows(command("groups", "lag", "i-share", "-o", "ndjson"))[0]["lag"] == 2)
+    command("offsets", "reset", "i-share", "--all-topics", "--to", "1")
+    [described] = rows(command("offsets", "describe", "i-share", "-o", "ndjson"))
+    assert (described["state"], described["offset"], described["end"], described["lag"]) == ("Empty", 1, 2, 1)
     command("offsets", "export", "--all-groups")
     reason = "i-share is a share group, which has no committed offsets"
-    for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "watch"), ("groups", "kick", "--all"),
-                      ("offsets", "describe"), ("offsets", "export"), ("offsets", "delete")):  # fmt: skip
+    for arguments in (("groups", "kick", "--all"), ("offsets", "export"), ("offsets", "delete")):
         assert reason in command(*arguments[:2], "i-share", *arguments[2:], code=1).err
     assert "i-share" in command("groups", "delete", "i-*", "--dry-run").out
     assert "i-share: deleted" in command("groups", "delete", "i-*", "--yes").err

@@ -7,6 +7,8 @@ import warnings
 from types import TracebackType
 from typing import Any
 
+from support import share_messages
+
 with warnings.catch_warnings():
     # kafka-python reads package files with a function that is deprecated since Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -17,7 +19,9 @@ with warnings.catch_warnings():
     from kafka.protocol.producer import produce, transaction
     from kafka.record.default_records import DefaultRecordBatchBuilder
 
-_MODULES = (admin, fetch, group, offsets, api_versions, find_coordinator, metadata, produce, transaction)
+_MODULES = (
+    admin, fetch, group, offsets, api_versions, find_coordinator, metadata, produce, share_messages, transaction,
+)  # fmt: skip
 _T0 = 1_700_000_000_000
 
 

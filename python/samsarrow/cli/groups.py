@@ -34,11 +34,11 @@ from samsarrow.cli.output import (
     states_option,
     yes_option,
 )
+from samsarrow.cli.share_groups import STREAMS, ShareRow, check_not_share, explain, of_type, share_lags
 from samsarrow.cli.share_groups import TYPE as SHARE
-from samsarrow.cli.share_groups import check_not_share, explain, without_share_groups
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
-from samsarrow.types import GroupDescription, GroupListing, MemberDescription, TopicPartition
+from samsarrow.types import GroupListing, TopicPartition
 
 
 @click.group(cls=CommandGroup)
@@ -57,13 +57,10 @@ STATES = (
 group_states = states_option(STATES, "Only groups in this state; repeatable")
 
 
-def chosen(
-    connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = (), *, share: bool = False
-) -> list[str]:
+def chosen(connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = ()) -> list[str]:
     """Returns the groups with these names or that match these patterns; all groups if none are passed.
 
     If no name is a pattern and `states` is empty, the names are returned without a check that the groups exist.
-    Patterns match share groups only if `share` is set.
 
     Raises:
         NotFound: a pattern matches no group.
@@ -71,8 +68,6 @@ def chosen(
     if names and not states and all(not set("*?[") & set(name) for name in names):
         return list(dict.fromkeys(names))
     listed: Mapping[str, GroupListing] = connection.admin.list_groups()
-    if not share:
-        listed = without_share_groups(listed)
     candidates = [name for name, group in sorted(listed.items()) if not states or group.state in states]
     found: dict[str, None] = {}
     for name in names or ("*",):
@@ -117,6 +112,21 @@ class Row:
 
 def lags(
     connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
+) -> tuple[list[Row | ShareRow], dict[str, KafkaError]]:
+    """Looks up the offsets and lag of groups of all types. Share groups have start offsets, others committed offsets.
+
+    The arguments and the result are those of `committed_lags`.
+    """
+    share = of_type(connection.admin, names, SHARE)
+    share_rows, failed = share_lags(connection, share)
+    others = [name for name in names if name not in share]
+    rows, errors = committed_lags(connection, others, owned)
+    order = {name: number for number, name in enumerate(names)}
+    return sorted([*rows, *share_rows], key=lambda row: (order[row.group], row.partition)), errors | failed
+
+
+def committed_lags(
+    connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
 ) -> tuple[list[Row], dict[str, KafkaError]]:
     """Looks up committed offsets and end offsets of groups, with one request per coordinator and one per leader.
 
@@ -144,7 +154,8 @@ def lags(
             errors[name] = failed[0]
     # A group without committed offsets may not exist, so it is looked up.
     if empty := [name for name, by_partition in offsets.items() if not by_partition]:
-        described = connection.admin.describe_groups(empty)
+        streams = of_type(connection.admin, empty, STREAMS)
+        described = connection.admin.describe_groups([name for name in empty if name not in streams])
         errors |= {name: found for name, found in each_result(described) if isinstance(found, KafkaError)}
     missing = sorted({tp for by_partition in offsets.values() for tp in by_partition} - ends.keys())
     for tp, end in each_result(look_up(connection, missing, OffsetSpec.LATEST)):
@@ -166,17 +177,14 @@ def lags(
 @group_states
 @output_option
 def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
-    """Describe groups: offset, end, lag and member of each partition, and also members without partitions."""
+    """Describe groups: offset, end, lag and member of each partition, and also members without partitions.
+
+    The offset of a share group is its start offset, the first record that is not finished. Its members share
+    partitions, so each has a line of its own, as members of Kafka Streams groups have.
+    """
     selected = chosen(connection, names, states)
-    described = connection.admin.describe_groups(selected) if selected else {}
-    known: dict[str, GroupDescription] = {}
-    errors: dict[str, KafkaError] = {}
-    for name, found in each_result(described):
-        if isinstance(found, KafkaError):
-            errors[name] = found
-        else:
-            known[name] = found
-    owners: dict[tuple[str, TopicPartition], MemberDescription] = {
+    known, errors = describe_all(connection, selected)
+    owners: dict[tuple[str, TopicPartition], Owner] = {
         (name, tp): member for name, group in known.items() for member in group.members for tp in member.assignment
     }
     owned = {name: {tp for member in group.members for tp in member.assignment} for name, group in known.items()}
@@ -185,10 +193,10 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
     lines: list[tuple[Any, ...]] = []
     for name, group in known.items():
         partitions = by_group.get(name, [])
-        lines += [_line(group, row, owners.get((name, row.partition))) for row in partitions]
-        lines += [_line(group, None, member) for member in group.members if not member.assignment]
+        lines += [_line(name, group, row, owners.get((name, row.partition))) for row in partitions]
+        lines += [_line(name, group, None, member) for member in group.members if not member.assignment]
         if not partitions and not group.members and name not in failed:
-            lines.append(_line(group, None, None))
+            lines.append(_line(name, group, None, None))
     heads = (
         "group", "state", "topic", "partition", "offset", "end", "lag", "client_id", "host", "member_id", "instance_id",
     )  # fmt: skip
@@ -197,11 +205,59 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
     report_group_errors(connection, failures, len(selected))
 
 
-def _line(group: GroupDescription, row: Row | None, member: MemberDescription | None) -> tuple[Any, ...]:
+@dataclass(frozen=True)
+class Owner:
+    """A member of a group, with the partitions that it does not share with other members."""
+
+    client_id: str
+    host: str
+    member_id: str
+    instance_id: str | None
+    assignment: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Described:
+    """State and members of a group of any type."""
+
+    state: str
+    members: tuple[Owner, ...]
+
+
+def describe_all(connection: Connection, names: list[str]) -> tuple[dict[str, Described], dict[str, KafkaError]]:
+    """Describes groups of all types. Returns the groups in the order of `names`, and errors by group."""
+    admin = connection.admin
+    share, streams = of_type(admin, names, SHARE), of_type(admin, names, STREAMS)
+    others = [name for name in names if name not in share and name not in streams]
+    found: dict[str, Described] = {}
+    errors: dict[str, KafkaError] = {}
+    for name, group in each_result(admin.describe_groups(others)) if others else ():
+        if isinstance(group, KafkaError):
+            errors[name] = group
+            continue
+        members = (Owner(m.client_id, m.host, m.member_id, m.instance_id, m.assignment) for m in group.members)
+        found[name] = Described(group.state, tuple(members))
+    for name, shared in each_result(admin.describe_share_groups(share)) if share else ():
+        if isinstance(shared, KafkaError):
+            errors[name] = shared
+            continue
+        found[name] = Described(
+            shared.state, tuple(Owner(m.client_id, m.host, m.member_id, None) for m in shared.members)
+        )
+    for name, application in each_result(admin.describe_streams_groups(streams)) if streams else ():
+        if isinstance(application, KafkaError):
+            errors[name] = application
+            continue
+        members = (Owner(m.client_id, m.host, m.member_id, m.instance_id) for m in application.members)
+        found[name] = Described(application.state, tuple(members))
+    return {name: found[name] for name in names if name in found}, errors
+
+
+def _line(name: str, group: Described, row: Row | ShareRow | None, member: Owner | None) -> tuple[Any, ...]:
     partition = (None, None) if row is None else tuple(row.partition)
     numbers = (None, None, None) if row is None else (row.offset, row.end, row.lag)
     owner = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
-    return (group.group, group.state, *partition, *numbers, *owner)
+    return (name, group.state, *partition, *numbers, *owner)
 
 
 def report_group_errors(connection: Connection, errors: dict[str, KafkaError], total: int) -> None:
@@ -217,12 +273,15 @@ def report_group_errors(connection: Connection, errors: dict[str, KafkaError], t
 @click.option("--partitions", "each", is_flag=True, help="Each partition, instead of sums.")
 @output_option
 def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], each: bool, form: str | None) -> None:
-    """Show the lag of all or some groups: the number of offsets between their committed offsets and the ends."""
+    """Show the lag of all or some groups: the number of offsets between their committed offsets and the ends.
+
+    The lag of a share group is the number of records that are not finished.
+    """
     selected = chosen(connection, names, states)
     rows, errors = lags(connection, selected)
     if each:
         lines = [(row.group, *row.partition, row.offset, row.end, row.lag) for row in rows]
-        empty = "no committed offsets" if selected else no_rows("groups", names, states)
+        empty = "no offsets" if selected else no_rows("groups", names, states)
         show(form, ("group", "topic", "partition", "offset", "end", "lag"), lines, "" if errors else empty)
     else:
         empty = "" if errors else no_rows("groups", names, states)
@@ -230,14 +289,14 @@ def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...],
     report_group_errors(connection, errors, len(selected))
 
 
-def _by_group(rows: list[Row]) -> dict[str, list[Row]]:
-    by_group: dict[str, list[Row]] = {}
+def _by_group(rows: list[Row | ShareRow]) -> dict[str, list[Row | ShareRow]]:
+    by_group: dict[str, list[Row | ShareRow]] = {}
     for row in rows:
         by_group.setdefault(row.group, []).append(row)
     return by_group
 
 
-def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> list[tuple[Any, ...]]:
+def _sums(names: list[str], rows: list[Row | ShareRow], errors: dict[str, KafkaError]) -> list[tuple[Any, ...]]:
     sums = []
     by_group = _by_group(rows)
     for name in (name for name in names if name not in errors):
@@ -273,8 +332,6 @@ def watch(
     from samsarrow.cli.top.sampler import Sampler
 
     chosen(connection, names)
-    for name in names:
-        check_not_share(connection.admin, name)
     as_table = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
     heads = ("time", "group", "topics", "partitions", "lag", "offsets_per_second")
     history = History()
@@ -291,7 +348,7 @@ def watch(
                 None if row.consumed is None else round(row.consumed, 1),
             )
             for row in history.rows()
-            if not row.error and row.type != SHARE
+            if not row.error
         ]
         if as_table:
             plain.print_time(now)
@@ -315,14 +372,10 @@ def delete(connection: Connection, names: tuple[str, ...], if_exists: bool, yes:
         if not names:
             click.echo("nothing to delete", err=True)
             return
-    found = chosen(connection, names, share=True)
+    found = chosen(connection, names)
     if dry_run:
-        existing = connection.admin.list_groups()
-        share = [name for name in found if name in existing and name not in without_share_groups(existing)]
-        rest = [name for name in found if name not in share]
-        rows, errors = lags(connection, rest)
-        lines = _sums(rest, rows, errors) + [(name, None, None, None) for name in share]
-        show(None, ("group", "topics", "partitions", "lag"), lines)
+        rows, errors = lags(connection, found)
+        show(None, ("group", "topics", "partitions", "lag"), _sums(found, rows, errors))
         click.echo("dry run: nothing is deleted", err=True)
         report_group_errors(connection, errors, len(found))
         return

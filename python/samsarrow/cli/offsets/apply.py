@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, offset_or_none
+from samsarrow.cli.offsets.share import ShareOffsetStore
 from samsarrow.cli.progress import progress
 from samsarrow.cli.tables import table
 from samsarrow.offsets.kafka import BATCH, KafkaOffsetStore, ZooKeeperOffsetStore
 from samsarrow.offsets.move import Change, apply, plan, stored
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
-Store = KafkaOffsetStore | ZooKeeperOffsetStore
+Store = KafkaOffsetStore | ZooKeeperOffsetStore | ShareOffsetStore
 Targets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -47,12 +48,16 @@ def write_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def check_idle(cluster: Cluster, group: str, write_options: WriteOptions) -> None:
+def check_idle(cluster: Cluster, store: Store, write_options: WriteOptions) -> None:
     """Rejects an active group, because its members may commit at the same time.
 
     Raises:
-        click.ClickException: the group has members, and --force is not set.
+        click.ClickException: the group has members, and --force is not set or has no effect.
     """
+    if isinstance(store, ShareOffsetStore):
+        store.check_idle(write_options.force)
+        return
+    group = store.group
     description = cluster.description(group)
     if description is None or not description.active or write_options.force:
         return
@@ -71,13 +76,15 @@ def apply_changes(cluster: Cluster, store: Store, targets: Targets, write_option
         if changes:
             click.echo("dry run: nothing is written")
         return changes
-    check_idle(cluster, store.group, write_options)
+    check_idle(cluster, store, write_options)
     write(store, changes, write_options)
     return changes
 
 
 def describe_store(store: Store) -> str:
     """Returns the group and the storage of a store as text."""
+    if isinstance(store, ShareOffsetStore):
+        return f"share group {store.group}"
     return f"group {store.group} in {'ZooKeeper' if isinstance(store, ZooKeeperOffsetStore) else 'Kafka'}"
 
 

@@ -51,7 +51,7 @@ def _delete(
     if write_options.dry_run:
         click.echo("dry run: nothing is deleted")
         return
-    check_idle(cluster, group, write_options)
+    check_idle(cluster, store, write_options)
     confirm(f"Deleting {'offsets of ' if topics else ''}{group}", yes)
     if topics:
         for batch in batches(found, write_options.batch_size):

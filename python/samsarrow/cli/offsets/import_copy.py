@@ -148,7 +148,7 @@ def migrate(
             cluster.store(s, group) for s in (("zookeeper", "kafka") if target == "kafka" else ("kafka", "zookeeper"))
         )
         if not write_options.dry_run:
-            check_idle(cluster, group, write_options)
+            check_idle(cluster, new, write_options)
         apply_changes(cluster, new, selected_offsets(old, topics), write_options)
         if dual_commit is not None and not write_options.dry_run:
             _dual_commit(cluster.store("zookeeper", group), cluster.store("kafka", group), dual_commit, interval)

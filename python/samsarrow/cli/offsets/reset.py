@@ -22,7 +22,10 @@ from samsarrow.cli.offsets.apply import (
     write_options,
 )
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
+from samsarrow.cli.offsets.share import ShareOffsetStore
 from samsarrow.cli.output import named
+from samsarrow.cli.share_groups import TYPE as SHARE
+from samsarrow.cli.share_groups import of_type
 from samsarrow.cli.times import TIME_HELP, duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets
@@ -82,7 +85,8 @@ def reset(
     """Set the offsets of a group, within the available offsets of its partitions.
 
     Offsets before the beginning of a partition are set to the beginning, and offsets after its end are set to the end.
-    To complete a shift that was killed, run it again: its target offsets are stored before the first change.
+    To complete a shift that was killed, run it again: its target offsets are stored before the first change. Share
+    groups have start offsets, which Kafka changes only while the group has no members.
     """
     now = instant_of("now")
     candidates = [
@@ -102,7 +106,7 @@ def reset(
         raise click.UsageError("pass --topic TOPIC[:P,...], or --all-topics")
     if position is not None and position.kind == "group":
         raise click.UsageError("--to group would change nothing: pass earliest, latest, OFFSET, -N or TIME")
-    store = cluster.store(storage, group)
+    store = _store(cluster, storage, group)
     if position is not None:
         partitions = cluster.partitions(topics) if topics else sorted(stored(store))
         found = _targets(cluster, partitions, position)
@@ -119,6 +123,13 @@ def reset(
     if to.kind == "offset":
         _report_limited(found, to.value)
     apply_changes(cluster, store, found, write_options)
+
+
+def _store(cluster: Cluster, storage: str, group: str) -> Store:
+    """Returns the store of a group's offsets, or of the start offsets of a share group."""
+    if storage == "kafka" and of_type(cluster.admin, [group], SHARE):
+        return ShareOffsetStore(group, cluster.admin)
+    return cluster.store(storage, group)
 
 
 def _targets(
@@ -174,7 +185,7 @@ def _shift(
         click.echo("dry run: nothing is written")
         return
     if changes:
-        check_idle(cluster, store.group, write_options)
+        check_idle(cluster, store, write_options)
         if before is None:
             journal.begin(changes)
         write(store, changes, write_options)

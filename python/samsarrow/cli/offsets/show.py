@@ -15,7 +15,8 @@ from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.offsets_lookup import look_up
 from samsarrow.cli.output import each_result, named, no_rows, output_option, output_options, report_errors, show
-from samsarrow.cli.share_groups import check_not_share, without_share_groups
+from samsarrow.cli.share_groups import TYPE as SHARE
+from samsarrow.cli.share_groups import check_not_share, of_type, share_lags, without_share_groups
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.formats import FORMATS, Snapshot, dump
@@ -65,14 +66,19 @@ def describe(
 ) -> None:
     """Describe groups: offset, end, lag, metadata and member of each partition.
 
-    A group without offsets and members has a single line. A group that does not exist is an error, exit code 1.
+    A group without offsets and members has a single line. A group that does not exist is an error, exit code 1. The
+    offset of a share group is its start offset, the first record that is not finished.
     """
-    names = selected_groups(cluster, groups, all_groups)
+    names = selected_groups(cluster, groups, all_groups, share=storage == "kafka")
+    share = of_type(cluster.admin, names, SHARE) if storage == "kafka" else []
     lines: list[tuple[Any, ...]] = []
     errors: dict[str, KafkaError] = {}
     unread: dict[str, KafkaError] = {}
     for group in names:
         try:
+            if group in share:
+                lines += _share_lines(cluster, group, topics)
+                continue
             description = cluster.description(group)
             rows, without_end = _rows(cluster, group, storage, topics, description)
         except KafkaTimeoutError:
@@ -93,6 +99,22 @@ def describe(
     report_errors(errors, len(names), "groups")
 
 
+def _share_lines(cluster: Cluster, group: str, topics: tuple[TopicChoice, ...]) -> list[tuple[Any, ...]]:
+    """Returns the lines of a share group, whose members share partitions and are therefore left out.
+
+    Raises:
+        KafkaError: a lookup failed.
+    """
+    state = cluster.admin.describe_share_groups([group])[group].state
+    rows, errors = share_lags(cluster, [group])
+    if group in errors:
+        raise errors[group]
+    unused = [None] * (len(HEADS) - 7)
+    selected = [row for row in rows if not topics or any(topic.takes(row.partition) for topic in topics)]
+    lines = [(group, state, *row.partition, row.offset, row.end, row.lag, *unused) for row in selected]
+    return lines or [(group, state, *[None] * (len(HEADS) - 2))]
+
+
 def _no_offsets(storage: str, topics: tuple[TopicChoice, ...]) -> KafkaError:
     """Returns the error for a group that Kafka does not know and that has no offsets."""
     partitions = " of these partitions" if topics else ""
@@ -108,11 +130,14 @@ def _line(row: Row) -> tuple[Any, ...]:
     return (*row.partition, at and at.offset, row.end, row.lag, *stored_fields, *owner)
 
 
-def selected_groups(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[str]:
-    """Returns the groups that the command line selects."""
+def selected_groups(cluster: Cluster, groups: tuple[str, ...], all_groups: bool, *, share: bool = False) -> list[str]:
+    """Returns the groups that the command line selects. `share` includes share groups in all groups."""
     if all_groups == bool(groups):
         raise click.UsageError("name groups, or pass --all-groups")
-    return sorted(without_share_groups(cluster.admin.list_groups())) if all_groups else list(dict.fromkeys(groups))
+    if not all_groups:
+        return list(dict.fromkeys(groups))
+    listed = cluster.admin.list_groups()
+    return sorted(listed if share else without_share_groups(listed))
 
 
 def _rows(

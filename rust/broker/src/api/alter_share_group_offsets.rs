@@ -12,7 +12,7 @@ use super::{Call, Handler, Outcome};
 
 impl Handler for AlterShareGroupOffsetsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
-        if let Err((code, message)) = check_offsets(call, &self.group_id) {
+        if let Err((code, message)) = check_offsets(call, &self.group_id, true) {
             return call.reply::<Self>(&AlterShareGroupOffsetsResponse {
                 error_message: Some(message),
                 ..self.error_response(call.version, code)

@@ -11,7 +11,7 @@ use super::{Call, Handler, Outcome};
 
 impl Handler for DeleteShareGroupOffsetsRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
-        if let Err((code, message)) = check_offsets(call, &self.group_id) {
+        if let Err((code, message)) = check_offsets(call, &self.group_id, false) {
             return call.reply::<Self>(&DeleteShareGroupOffsetsResponse {
                 error_message: Some(message),
                 ..self.error_response(call.version, code)

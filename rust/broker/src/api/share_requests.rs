@@ -7,6 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::share_fetch::{AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint};
 use samsarrow_wire::sync::lock;
+use tokio::time::Instant;
 
 use super::Call;
 use crate::state::groups::Members;
@@ -133,13 +134,17 @@ impl Leaders {
     }
 }
 
-/// Checks that the start offsets of a group may be changed: it is a share group without members.
-pub(super) fn check_offsets(call: &Call<'_>, group: &str) -> Result<(), Rejection> {
+/// Checks that the start offsets of a group may be changed: it is a share group without members. With `create`, a group
+/// that does not exist is created, as Kafka does when start offsets are set.
+pub(super) fn check_offsets(call: &Call<'_>, group: &str, create: bool) -> Result<(), Rejection> {
     if call.state.share_version() == 0 {
         return Err((ErrorCode::UNSUPPORTED_VERSION, "Share groups are not enabled.".to_owned()));
     }
     call.check_group(group).map_err(|code| (code, code.name().to_owned()))?;
-    let groups = lock(&call.state.groups);
+    let mut groups = lock(&call.state.groups);
+    if create {
+        groups.create_share_group(group, Instant::now());
+    }
     match groups.members(group).and_then(Members::shares) {
         None => Err((ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {group} is not a share group."))),
         Some(shares) if !shares.is_empty() => Err((ErrorCode::NON_EMPTY_GROUP, "The group is not empty.".to_owned())),

@@ -192,14 +192,19 @@ impl Groups {
         heartbeat.check()?;
         let id = &heartbeat.request.group_id;
         if heartbeat.joins() {
-            let group = self.group_or_new(id, now);
-            if group.members.shares().is_none() && group.members.is_empty() && group.offsets.is_empty() {
-                group.members = Members::Share(ShareMembers::new(now));
-            }
+            self.create_share_group(id, now);
         }
         match self.by_id.get_mut(id).map(|group| &mut group.members) {
             Some(Members::Share(members)) => members.heartbeat(now, heartbeat, catalog),
             _ => Err((ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {id} is not a share group."))),
+        }
+    }
+
+    /// Creates a share group, unless the group exists and is in use as another type.
+    pub(crate) fn create_share_group(&mut self, id: &str, now: Instant) {
+        let group = self.group_or_new(id, now);
+        if group.members.shares().is_none() && group.members.is_empty() && group.offsets.is_empty() {
+            group.members = Members::Share(ShareMembers::new(now));
         }
     }
 
