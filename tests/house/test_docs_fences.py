@@ -49,6 +49,8 @@ LAST_LINES = {
 }
 # Modules that the programs of a page import.
 NEEDS = {
+    # `make test-engines` has all of them.
+    "docs/engines.md": ("ray", "daft", "datafusion", "dlt", "duckdb", "polars"),
     "docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql"),
     "docs/monitoring.md": ("prometheus_client", "opentelemetry.sdk"),
     "docs/recipes/cdc.md": ("duckdb",),
@@ -56,7 +58,7 @@ NEEDS = {
     "docs/recipes/postgres.md": ("psycopg",),
 }
 # Pages whose modules emit warnings, so that they do not run in strict mode.
-WARNS = {"docs/integrations.md"}
+WARNS = {"docs/engines.md", "docs/integrations.md"}
 # Pages whose programs connect to PostgreSQL.
 POSTGRES = {"docs/recipes/postgres.md"}
 # Characters in a line of code on the site, in the narrowest window with both columns of links.

@@ -1,0 +1,128 @@
+"""Reads a topic with engines: through samsarrow, and by the engine's own reader or from Parquet in memory.
+
+Every test checks the rows and prints the seconds of each run and the ratio of the medians. It needs the engines: run it
+by `make bench-engines`. `SAMSARROW_BENCH_RECORDS` is the number of records of 100 bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import samsarrow
+from harness import create_topic, sections
+from samsarrow import ranges
+from support.engines import need, started_ray
+from support.kafka import KafkaServer
+
+RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "1000000"))
+PARTITIONS, SIZE = 4, 100
+# The other readers take most of the time.
+ROUNDS, PEER_ROUNDS = 5, int(os.environ.get("SAMSARROW_BENCH_PEER_ROUNDS", "1"))
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: KafkaServer) -> str:
+    """A topic with random records, in partitions of equal size."""
+    name = create_topic(kafka, "engines", PARTITIONS)
+    for first in range(0, RECORDS, 100_000):
+        count = min(100_000, RECORDS - first)
+        values = pa.Array.from_buffers(pa.binary(SIZE), count, [None, pa.py_buffer(os.urandom(count * SIZE))]).cast(
+            pa.binary()
+        )
+        table = pa.table({"value": values, "partition": [number % PARTITIONS for number in range(count)]})
+        samsarrow.write(name, table, bootstrap_servers=kafka.bootstrap_servers, partition="partition")
+    return name
+
+
+def compare(title: str, ours: Callable[[], int], other: str, theirs: Callable[[], int], rounds: int) -> None:
+    """Times both, and adds a line with the ratio to the summary."""
+    seconds: dict[str, list[float]] = {"samsarrow": [], other: []}
+    # The first run of an engine starts its workers.
+    assert ours() == RECORDS
+    for number in range(ROUNDS):
+        for name, read in (("samsarrow", ours), (other, theirs)):
+            if name == "samsarrow" or number < rounds:
+                start = time.perf_counter()
+                assert read() == RECORDS
+                seconds[name].append(time.perf_counter() - start)
+    mine, peer = (statistics.median(seconds[name]) for name in ("samsarrow", other))
+    runs = "; ".join(f"{name} {', '.join(f'{one:.2f}' for one in found)} s" for name, found in seconds.items())
+    sections["engines"].append(f"{title}: {peer / mine:.2f} times as fast as {other} ({runs})")
+
+
+def test_daft(kafka: KafkaServer, topic: str) -> None:
+    need("daft")
+    import daft
+
+    plan = ranges.plan(topic, bootstrap_servers=kafka.bootstrap_servers)
+    compare(
+        "Daft, collect",
+        lambda: len(samsarrow.daft.read_topic(plan).collect()),
+        "daft.read_kafka",
+        lambda: len(
+            daft.read_kafka(bootstrap_servers=kafka.bootstrap_servers, group_id="bench", topics=topic).collect()
+        ),
+        PEER_ROUNDS,
+    )
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[None]:
+    need("ray")
+    yield from started_ray()
+
+
+def test_ray(kafka: KafkaServer, topic: str, ray_session: None) -> None:
+    import ray
+
+    plan = ranges.plan(topic, bootstrap_servers=kafka.bootstrap_servers)
+
+    def rows(dataset: Any) -> int:
+        found: int = dataset.materialize().count()
+        return found
+
+    compare(
+        "Ray Data, materialize",
+        lambda: rows(ray.data.read_datasource(samsarrow.ray.Topic(plan))),
+        "ray.data.read_kafka",
+        lambda: rows(ray.data.read_kafka(topic, bootstrap_servers=kafka.bootstrap_servers)),
+        max(PEER_ROUNDS, 3),
+    )
+
+
+QUERY = 'SELECT partition, count(*) AS n, sum(octet_length(value)) AS size, max("offset") FROM {} GROUP BY partition'
+
+
+def test_datafusion(kafka: KafkaServer, topic: str, tmp_path: Path) -> None:
+    need("datafusion")
+    import datafusion
+
+    memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else tmp_path
+    file = memory / f"samsarrow-bench-{os.getpid()}.parquet"
+    plan = ranges.plan(topic, bootstrap_servers=kafka.bootstrap_servers)
+    pq.write_table(samsarrow.read(topic, bootstrap_servers=kafka.bootstrap_servers), file)
+    context = datafusion.SessionContext()
+    context.register_table("topic", samsarrow.datafusion.table(plan))
+    context.register_parquet("file", str(file))
+
+    def query(table: str) -> int:
+        found = context.sql(QUERY.format(table)).to_pydict()
+        assert sum(found["size"]) == RECORDS * SIZE
+        return sum(found["n"])
+
+    try:
+        compare(
+            "DataFusion, sums by partition", lambda: query("topic"), "Parquet in memory", lambda: query("file"), ROUNDS
+        )
+    finally:
+        file.unlink()
