@@ -77,7 +77,9 @@ class Topic(Datasource):  # type: ignore[misc]
         """Returns a task for each split with rows that may match. The plan, not `parallelism`, has their number."""
         predicate = self.get_current_predicate()
         condition = None if predicate is None else predicate.to_pyarrow()
-        columns = tuple(self._get_data_columns() or self._plan.schema.names)
+        names, selected = self._plan.schema.names, self._get_data_columns()
+        # For a count, Ray selects no columns, and its blocks need one.
+        columns = tuple(names if selected is None else selected or names[-1:])
         # The number of rows is known only after the read: compacted and transactional topics have offsets without rows.
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         parts = [Part(split, columns, condition) for split in matching(self._plan, condition)]
