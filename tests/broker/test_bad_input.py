@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
-from samsarrow.exceptions import ConfigurationError, KafkaError
+from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.testing import Broker
 
 
@@ -116,6 +116,46 @@ def test_send_to_a_missing_partition_names_it(servers, partition):
         with pytest.raises((ConfigurationError, KafkaError), match=str(partition)):
             producer.send_batch("t", rows, partition="p").result(10)
         assert producer.send("t", b"x").result(10).offset == 0
+
+
+def test_lookups_of_a_missing_topic_fail_at_once():
+    missing = TopicPartition("missing", 0)
+    with (
+        Broker(auto_create_topics=False) as broker,
+        Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer,
+    ):
+        for look_up in (
+            lambda: consumer.end_offsets(missing),
+            lambda: consumer.beginning_offsets(missing),
+            lambda: consumer.offsets_for_times({missing: 0}),
+        ):
+            began = time.monotonic()
+            with pytest.raises(UnknownTopicOrPartitionError, match="topic missing"):
+                look_up()
+            # The timeout is a minute.
+            assert time.monotonic() - began < 20
+
+
+def test_error_of_a_missing_partition_says_how_long_it_was_awaited():
+    with Broker(topics={"t": 2}) as broker, Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        text = r"^topic t has no partition 9: its 2 partitions are 0 to 1 \(a new partition was awaited for 2 s\)$"
+        with pytest.raises(ConfigurationError, match=text):
+            producer.send("t", b"x", partition=9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"port": -1}, ValueError("port=-1: it must be from 0 to 65535")),
+        ({"port": "x"}, TypeError("port must be an int, not str")),
+        ({"brokers": 0}, ValueError("brokers=0: it must be from 1 to 1000")),
+        ({"brokers": 1.5}, TypeError("brokers must be an int, not float")),
+    ],
+    ids=repr,
+)
+def test_invalid_arguments_of_the_broker(arguments, error):
+    with pytest.raises(type(error), match=f"^{error}$"):
+        Broker(**arguments)
 
 
 def test_restarts_of_the_only_broker_lose_and_repeat_no_record():

@@ -41,6 +41,7 @@ def test_dotted_and_snake_case_names(client):
         (Consumer, {"linger_ms": 5}, "linger.ms belongs to a producer"),
         (Producer, {"security_protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         (Consumer, {"transactional_id": "t"}, "belongs to a producer"),
+        (Producer, {"transactional_id": ""}, "option transactional_id must not be empty: leave it out"),
         (Producer, {"transactional_id": "t", "acks": 1}, "not acks=1"),
         (Producer, {"transactional_id": "t", "enable_idempotence": False}, "not enable.idempotence=false"),
         (Producer, {"transactional_id": "t", "retries": 0}, "not retries=0"),

@@ -173,7 +173,7 @@ impl State {
             .ok()
             .filter(|target| *target > current && *target <= super::topic_creation::MAX_PARTITIONS);
         let Some(target) = target else {
-            let text = format!("the topic has {current} partitions, and is to have {count}: it can only get more");
+            let text = format!("the topic has {current} partitions, and {count} would not be an increase");
             return Err((ErrorCode::INVALID_PARTITIONS, text));
         };
         let more = match assignment {

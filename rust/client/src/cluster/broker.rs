@@ -14,10 +14,10 @@ use crate::metrics::NodeMeter;
 use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
 
-/// Kind of the last connect error of each address. A warning is logged only when the kind changes, not with every
-/// attempt.
+/// Kind of the last connect error of each address, and the number of such errors in a row. A warning is logged only when
+/// the kind changes, not with every attempt.
 #[derive(Debug, Default)]
-pub(super) struct ConnectErrorLog(Mutex<HashMap<String, ConnectErrorKind>>);
+pub(super) struct ConnectErrorLog(Mutex<HashMap<String, (ConnectErrorKind, u32)>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectErrorKind {
@@ -40,7 +40,7 @@ impl ConnectErrorLog {
     fn log_failure(&self, client_id: &str, address: &str, error: &Error, retry_after: Duration) {
         let text = error.text_without(address);
         let reason = text.strip_prefix("cannot connect: ").unwrap_or(&text);
-        if !self.is_new(address, error) {
+        if !self.is_to_warn(address, error) {
             tracing::debug!(client_id, ?retry_after, "cannot connect to the broker at {address}: {reason}");
         } else if ConnectErrorKind::from_error(error) == ConnectErrorKind::AccessDenied {
             tracing::warn!(
@@ -55,10 +55,15 @@ impl ConnectErrorLog {
         }
     }
 
-    fn is_new(&self, address: &str, error: &Error) -> bool {
+    /// Counts the error. Returns true for the first error of its kind; for a server that is not a Kafka broker for the
+    /// second, because the first one ends the call that connects, with the same text.
+    fn is_to_warn(&self, address: &str, error: &Error) -> bool {
         let kind = ConnectErrorKind::from_error(error);
         let mut known = lock(&self.0);
-        known.insert(address.to_owned(), kind) != Some(kind)
+        let (last, count) = known.entry(address.to_owned()).or_insert((kind, 0));
+        *count = if *last == kind { count.saturating_add(1) } else { 1 };
+        *last = kind;
+        *count == if kind == ConnectErrorKind::NotKafka { 2 } else { 1 }
     }
 
     fn log_connected(&self, client_id: &str, node: i32, address: &str) {

@@ -22,6 +22,7 @@ pub(super) const FOREIGN_OPTIONS: &[(&str, &str)] = &[
     ("consumer.timeout.ms", "poll(timeout) returns after its timeout, and reader() ends at the end of the topic"),
     ("debug", "set the level of the loggers samsarrow.* with Python's logging"),
     ("default.offset.commit.callback", "pass a callback to commit_async"),
+    ("default.topic.config", "pass the options of topics beside the others"),
     ("delivery.report.only.error", "pass on_delivery= to send; its argument error is None for delivered records"),
     ("dr.cb", "pass on_delivery= to send"),
     ("dr.msg.cb", "pass on_delivery= to send"),

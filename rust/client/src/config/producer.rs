@@ -15,6 +15,12 @@ impl Values {
             _ => -1,
         };
         let transactional_id = self.non_empty("transactional.id");
+        if transactional_id.is_none() && self.is_set("transactional.id") {
+            let name = self.spelling("transactional.id");
+            return Err(Error::configuration(format!(
+                "option {name} must not be empty: leave it out for a producer without transactions"
+            )));
+        }
         if transactional_id.is_some() {
             self.check_transactional(acks)?;
         }

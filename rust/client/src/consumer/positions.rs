@@ -96,7 +96,11 @@ impl Consumer {
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
         self.check_open()?;
-        self.unless_woken(offsets::list_offsets(&self.cluster, targets, self.options.isolation_level, timeout)).await
+        let isolation = self.options.isolation_level;
+        // Unlike in Java, a missing topic fails at once, as in `partitions_for`.
+        let lookup = async { Ok(offsets::list_offsets_each(&self.cluster, targets, isolation, timeout).await) };
+        let each = self.unless_woken(lookup).await?;
+        each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()
     }
 
     /// Returns the number of offsets between the position and the end of each assigned partition. Fetch responses

@@ -137,7 +137,10 @@ async fn read_response(
 /// Returns the length of a frame, or the reason for rejecting it.
 fn frame_size(bytes: [u8; 4], limit: usize, is_logging_in: bool) -> std::result::Result<usize, String> {
     match &bytes {
-        b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
+        // Servers respond to requests that are not HTTP with a status line, or only with a page.
+        b"HTTP" | b"<!DO" | b"<!do" | b"<HTM" | b"<htm" => {
+            return Err("does not speak Kafka: it answers in HTTP".into());
+        }
         [0x15 | 0x16, 0x03, _, _] => {
             return Err(
                 "the listener uses TLS, and the client does not: set security.protocol=SSL, or SASL_SSL where \

@@ -118,7 +118,14 @@ impl Shared {
             match (count(self).ok_or_else(|| topic_missing(topic))?, partition) {
                 (count, _) if in_range(count) => return Ok(()),
                 (count, Some(partition)) if partition < 0 || Instant::now() >= retry_until => {
-                    return Err(no_such_partition(topic, partition, usize::try_from(count).unwrap_or(0)));
+                    let error = no_such_partition(topic, partition, usize::try_from(count).unwrap_or(0));
+                    return Err(match error {
+                        Error::Configuration(text) if partition >= 0 => {
+                            let waited = PARTITION_RETRY_TIME.min(self.settings.max_block).as_secs_f64();
+                            Error::configuration(format!("{text} (a new partition was awaited for {waited} s)"))
+                        }
+                        error => error,
+                    });
                 }
                 _ => {}
             }

@@ -113,8 +113,12 @@ impl Topic {
 
 /// Returns the error for a partition that the topic does not have.
 pub(crate) fn no_such_partition(topic: &str, partition: i32, count: usize) -> Error {
-    let last = count.saturating_sub(1);
-    Error::configuration(format!("topic {topic} has no partition {partition}: its {count} partitions are 0 to {last}"))
+    let existing = match count {
+        0 => "its metadata names none".to_owned(),
+        1 => "it has only partition 0".to_owned(),
+        _ => format!("its {count} partitions are 0 to {}", count - 1),
+    };
+    Error::configuration(format!("topic {topic} has no partition {partition}: {existing}"))
 }
 
 /// Returns the error for a topic that has disappeared from the metadata.
