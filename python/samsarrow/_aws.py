@@ -8,7 +8,7 @@ from samsarrow import _core
 
 MISSING = (
     "there are none in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and botocore, which looks in "
-    "profiles, containers and instances, is not installed: pip install 'samsarrow[aws]'"
+    "profiles, containers and instances, is not installed: pip install 'botocore>=1.30'"
 )
 
 

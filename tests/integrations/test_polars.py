@@ -403,4 +403,4 @@ def test_polars_is_imported_lazily() -> None:
     without = "import sys; sys.modules['polars'] = None\nimport samsarrow.polars"
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False, timeout=60)
     assert "ImportError: samsarrow.polars needs Polars" in done.stderr
-    assert "pip install 'samsarrow[polars]'" in done.stderr
+    assert "pip install 'polars>=1.36.1'" in done.stderr

@@ -129,7 +129,7 @@ def test_missing_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path
     assert type(error.__cause__).__name__ == "ProfileNotFound"
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     _, error = logs_in(msk)
-    assert "pip install 'samsarrow[aws]'" in str(error)
+    assert "pip install 'botocore>=1.30'" in str(error)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
     _, error = logs_in(msk)
     assert "environment variable AWS_SECRET_ACCESS_KEY is missing" in str(error)

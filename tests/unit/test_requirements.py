@@ -73,7 +73,7 @@ except ImportError as error:
             "types.SimpleNamespace(__version__='3.5.9')",
             "samsarrow.spark needs Spark 4.0 or later, and this is PySpark 3.5.9",
         ),
-        ("None", "samsarrow.spark needs Spark 4.0 or later: install samsarrow[spark]"),
+        ("None", "samsarrow.spark needs Spark 4.0 or later: pip install 'pyspark[sql]>=4.0' 'pandas<3'"),
     ],
 )
 def test_missing_or_old_pyspark_is_an_import_error(module: str, pyspark: str, text: str) -> None:

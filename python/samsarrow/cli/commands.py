@@ -130,6 +130,22 @@ class CommandGroup(click.Group):
     command_class = Command
     group_class = type
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line up to the command; adds a hint to the error about an option before the command.
+
+        Raises:
+            click.UsageError: the command line is invalid.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            example = f"{ctx.command_path} COMMAND {error.option_name}"
+            raise click.UsageError(
+                f"{error.message.rstrip('.')} here: options follow the command, as in `{example} …`", ctx
+            ) from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

