@@ -28,6 +28,7 @@ fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Client(error) => to_py(py, error),
         Error::DataLoss(_) => python_exception(py, "samsarrow.spark.errors", "DataLossError", error),
+        Error::SchemaEvolved(_) => python_exception(py, "samsarrow.spark.errors", "SchemaEvolvedError", error),
         Error::ReplayMismatch(_) => python_exception(py, "samsarrow.spark.errors", "ReplayMismatchError", error),
     }
 }

@@ -15,7 +15,7 @@ use crate::plan::plan;
 use crate::planner::{Limit, StartCheckpoint, StreamPlanner};
 use crate::rpc::{Request, Tasks, open_response, ranges_response, schema_response, write_response};
 use crate::tokens;
-use crate::typed;
+use crate::typed::{self, Evolution};
 use crate::write_options::WriteOptions;
 
 /// State of one query: its options and, for a stream, its progress. The options are checked by the first request.
@@ -39,6 +39,7 @@ struct Stream {
     options: Arc<ReadOptions>,
     planner: StreamPlanner,
     commits: GroupCommits,
+    evolution: Evolution,
     /// Last known ends of the partitions. Used if Spark does not pass the query's current offsets.
     reported: Offsets,
 }
@@ -92,6 +93,11 @@ impl Driver {
                 let first = metadata.earliest(options, &planner.first_needed(&start, &latest)).await?;
                 Ok(open_response(&planner.open(options, &start, &latest, &first)?))
             }
+            Request::Evolution(schemas) => {
+                let (stream, _) = self.stream()?;
+                stream.evolution.check(&stream.options, &schemas).await?;
+                Ok("{}".to_owned())
+            }
             Request::Commit { end } => {
                 let (stream, metadata) = self.stream()?;
                 stream.finished(metadata, &end);
@@ -128,6 +134,7 @@ impl Driver {
     pub async fn close(&mut self) {
         if let Some(stream) = &mut self.stream {
             stream.commits.wait_idle().await;
+            stream.evolution.close();
         }
         if let Some(metadata) = &self.metadata {
             metadata.close().await;
@@ -177,6 +184,7 @@ impl Driver {
                     options: Arc::new(options),
                     planner,
                     commits: GroupCommits::default(),
+                    evolution: Evolution::default(),
                     reported: Offsets::new(),
                 })
             }

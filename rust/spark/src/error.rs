@@ -14,6 +14,9 @@ pub enum Error {
     /// Records in the requested range are no longer available.
     #[error("{0}; failOnDataLoss=false continues with the available records")]
     DataLoss(String),
+    /// A schema of a streaming query has a newer version, and the option `evolution` ends the query then.
+    #[error("{0}")]
+    SchemaEvolved(String),
     /// A micro-batch cannot be written exactly once, because its rows differ from those of an earlier attempt or
     /// because later micro-batches are already written.
     #[error("{0}")]
@@ -30,7 +33,7 @@ impl Error {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Client(Client::Configuration(_)) => "configuration",
-            Self::Client(_) | Self::ReplayMismatch(_) => "kafka",
+            Self::Client(_) | Self::ReplayMismatch(_) | Self::SchemaEvolved(_) => "kafka",
             Self::DataLoss(_) => "data_loss",
         }
     }
@@ -40,6 +43,7 @@ impl Error {
         match self {
             Self::Client(error) => error.name(),
             Self::DataLoss(_) => "DataLossError".into(),
+            Self::SchemaEvolved(_) => "SchemaEvolvedError".into(),
             Self::ReplayMismatch(_) => "ReplayMismatchError".into(),
         }
     }
@@ -48,7 +52,7 @@ impl Error {
     pub fn retriable(&self) -> bool {
         match self {
             Self::Client(error) => error.retriable(),
-            Self::DataLoss(_) | Self::ReplayMismatch(_) => false,
+            Self::DataLoss(_) | Self::ReplayMismatch(_) | Self::SchemaEvolved(_) => false,
         }
     }
 }

@@ -180,11 +180,11 @@ impl ReadOptions {
             token_mechanism: tokens::mechanism(&options, &kafka)?,
             kafka,
         };
-        parsed.check(streaming)?;
+        parsed.check(reading)?;
         Ok(parsed)
     }
 
-    fn check(&self, streaming: bool) -> Result<()> {
+    fn check(&self, reading: Reading) -> Result<()> {
         if let (Some(min), Some(max)) = (self.min_offsets, self.max_offsets)
             && min > max
         {
@@ -198,10 +198,18 @@ impl ReadOptions {
                 "{setting} needs the option kafka.group.id, which names the group"
             )));
         }
-        if self.commit_offsets && !streaming {
+        if self.commit_offsets && reading == Reading::Batch {
             return Err(Error::configuration(
                 "option commitOffsets is for streaming queries: a batch read cannot know when its rows are processed",
             ));
+        }
+        if let Some(typed) = self.typed.iter().find(|typed| typed.evolution.is_some())
+            && reading == Reading::Batch
+        {
+            return Err(Error::configuration(format!(
+                "option {}.evolution is for streaming queries: a batch asks for the schema as it is loaded",
+                typed.part.name()
+            )));
         }
         Ok(())
     }
@@ -217,6 +225,24 @@ impl ReadOptions {
     /// Fails if a URL, a credential or a certificate is invalid.
     pub fn registry(&self) -> Result<Option<Registry>> {
         Ok(self.registry.as_ref().map(Registry::new).transpose()?)
+    }
+
+    /// Creates a client of the schema registry that sends each request once, with these timeouts.
+    ///
+    /// # Errors
+    /// Fails if a URL, a credential or a certificate is invalid.
+    pub(crate) fn registry_within(
+        &self,
+        connect_timeout: Duration,
+        read_timeout: Duration,
+    ) -> Result<Option<Registry>> {
+        let once = |options: &RegistryOptions| RegistryOptions {
+            max_retries: 0,
+            connect_timeout,
+            read_timeout,
+            ..options.clone()
+        };
+        Ok(self.registry.as_ref().map(once).as_ref().map(Registry::new).transpose()?)
     }
 
     /// Returns the client options without the prefix `kafka.`.

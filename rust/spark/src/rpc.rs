@@ -12,7 +12,7 @@ use crate::offsets::{Offsets, from_json};
 use crate::planner::{Limit, StartCheckpoint};
 use crate::predicates::{Predicates, Window};
 use crate::ranges::OffsetRange;
-use crate::typed::{ReaderSchemas, SparkType};
+use crate::typed::{ReaderSchema, ReaderSchemas, SparkType};
 use crate::write_options::Field;
 
 /// Request to the driver, or to the writer of a task.
@@ -42,6 +42,8 @@ pub enum Request {
     Ranges { start: Offsets, end: Offsets },
     /// Returns the start offsets of a batch in real-time mode, which reads all partitions until the batch ends.
     Open { start: Offsets },
+    /// Checks whether the schemas of a streaming query have newer versions, if these end the query.
+    Evolution(ReaderSchemas),
     /// Reports that the sink contains all records before these offsets.
     Commit {
         /// End offsets of a finished micro-batch.
@@ -103,6 +105,7 @@ impl Request {
             }),
             Some("ranges") => Ok(Request::Ranges { start: offsets("start")?, end: offsets("end")? }),
             Some("open") => Ok(Request::Open { start: offsets("start")? }),
+            Some("evolution") => Ok(Request::Evolution(reader_schemas(fields)?)),
             Some("commit") => Ok(Request::Commit { end: offsets("end")? }),
             Some("token") => Ok(Request::Token),
             Some("write") => Ok(Request::Write { fields: columns(fields)?, batch: flag(fields, "batch")? }),
@@ -118,6 +121,12 @@ impl Request {
 /// together.
 fn malformed(reason: &str) -> Error {
     Error::configuration(format!("malformed request of the source to its library: {reason}"))
+}
+
+fn reader_schemas(fields: &Map<String, Value>) -> Result<ReaderSchemas> {
+    let found = fields.get("found").and_then(Value::as_object).ok_or_else(|| malformed("found"))?;
+    let schema = |(name, json): (&String, &Value)| Some((name.clone(), ReaderSchema::from_json(json)?));
+    found.iter().map(schema).collect::<Option<_>>().ok_or_else(|| malformed("found"))
 }
 
 fn non_null<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
@@ -322,6 +331,7 @@ mod tests {
                 Request::Ranges { start: at(5), end: at(6) },
             ),
             (r#"{"ask":"open","start":{"t":{"0":5}}}"#, Request::Open { start: at(5) }),
+            (r#"{"ask":"evolution","found":{}}"#, Request::Evolution(ReaderSchemas::new())),
             (r#"{"ask":"commit","end":{"t":{"0":6}}}"#, Request::Commit { end: at(6) }),
             (r#"{"ask":"write","columns":[["value","string"]]}"#, Request::Write { fields: value(), batch: false }),
             (r#"{"ask":"write","columns":[],"batch":true}"#, Request::Write { fields: Vec::new(), batch: true }),

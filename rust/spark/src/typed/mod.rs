@@ -1,5 +1,6 @@
 //! Typed keys and values: their options, their Spark types and their decoders.
 
+mod evolution;
 mod options;
 mod registry_lookup;
 mod select;
@@ -7,6 +8,7 @@ mod types;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use samsarrow_client::schema_registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
@@ -14,6 +16,7 @@ use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};
 use serde_json::{Value, json as value};
 
+pub(crate) use self::evolution::Evolution;
 pub(crate) use self::options::{take_typed, text_layout};
 pub use self::registry_lookup::lookup_schemas;
 pub use self::select::selected;
@@ -43,6 +46,8 @@ pub struct Typed {
     imports: Vec<String>,
     /// Maximum depth to which a recursive type is expanded.
     recursion: usize,
+    /// Interval between checks for newer schemas, if a newer schema ends a streaming query.
+    pub(crate) evolution: Option<Duration>,
     framing: String,
     fields: Option<Vec<String>>,
     /// True if the writer schemas are in a schema registry.
@@ -67,6 +72,8 @@ pub type ReaderSchemas = BTreeMap<String, ReaderSchema>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderSchema {
     text: String,
+    /// Subject and version, if the registry returned the version.
+    version: Option<(String, i32)>,
     needed: Vec<String>,
     links: Vec<Link>,
 }
@@ -74,10 +81,11 @@ pub struct ReaderSchema {
 impl ReaderSchema {
     /// Formats the schema as JSON, which [`Self::from_json`] parses.
     pub(crate) fn json(&self) -> Value {
-        value!({"text": self.text, "needed": self.needed, "links": self.links})
+        let (subject, version) = self.version.as_ref().map(|(subject, version)| (subject, version)).unzip();
+        value!({"text": self.text, "needed": self.needed, "links": self.links, "subject": subject, "version": version})
     }
 
-    /// Parses `{"text","needed":[...],"links":[[...]]}`.
+    /// Parses `{"text","needed":[...],"links":[[...]],"subject","version"}`.
     pub fn from_json(json: &Value) -> Option<ReaderSchema> {
         let needed = json.get("needed")?.as_array()?.iter().map(|text| Some(text.as_str()?.to_owned()));
         let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
@@ -88,7 +96,10 @@ impl ReaderSchema {
             None => Vec::new(),
         };
         let text = json.get("text")?.as_str()?.to_owned();
-        Some(ReaderSchema { text, needed: needed.collect::<Option<_>>()?, links })
+        let subject = json.get("subject").and_then(Value::as_str);
+        let version = json.get("version").and_then(Value::as_i64).and_then(|version| i32::try_from(version).ok());
+        let version = subject.map(str::to_owned).zip(version);
+        Some(ReaderSchema { text, version, needed: needed.collect::<Option<_>>()?, links })
     }
 }
 
@@ -186,7 +197,12 @@ impl Typed {
                  values as they are"
             )));
         }
-        Ok(Some(ReaderSchema { text: schema.text.clone(), needed: schema.needed.clone(), links: schema.links.clone() }))
+        Ok(Some(ReaderSchema {
+            text: schema.text.clone(),
+            version: schema.version.map(|version| (subject, version)),
+            needed: schema.needed.clone(),
+            links: schema.links.clone(),
+        }))
     }
 
     /// Returns the format with the schema from the options or with the schema `registered`. If `fields` is given, it

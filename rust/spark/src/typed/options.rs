@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error as ClientError;
@@ -30,7 +31,11 @@ const PROTOBUF: [&str; 2] = ["message", "imports"];
 /// The option `onError`. All option names arrive in lower case.
 const ON_ERROR: &str = "onerror";
 /// Options that only the Python source supports.
-const PYTHON_ONLY: [&str; 3] = [".deadletter.topic", ".evolution", ".evolution.interval.ms"];
+const PYTHON_ONLY: [&str; 1] = [".deadletter.topic"];
+/// Options that determine whether a newer schema ends a streaming query.
+const EVOLUTION: [&str; 2] = ["evolution", "evolution.interval.ms"];
+/// Default interval between checks for newer schemas.
+const EVOLUTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Returns the name of an option in the spelling of the documentation.
 fn shown(option: &str) -> String {
@@ -38,7 +43,8 @@ fn shown(option: &str) -> String {
 }
 
 fn known_options() -> impl Iterator<Item = String> {
-    let all = ["format", ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF);
+    let all =
+        ["format", ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF).chain(EVOLUTION);
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
 }
 
@@ -118,13 +124,14 @@ pub(crate) fn text_layout(options: &RawOptions, typed: &[Typed], text: TextLayou
 fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Option<&str>) -> Result<Option<Typed>> {
     let name = part.name();
     let get = |option: &str| options.get(&format!("{name}.{option}"));
-    let all = [ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF);
+    let all = [ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF).chain(EVOLUTION);
     let kind = get("format").map(|kind| kind.trim().to_lowercase()).unwrap_or_default();
     if kind.is_empty() {
         return match SCHEMA_OPTIONS
             .into_iter()
             .chain([RECURSION])
             .chain(PROTOBUF)
+            .chain(EVOLUTION)
             .chain([ON_ERROR])
             .find(|option| get(option).is_some())
         {
@@ -197,6 +204,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
         })?,
         None => 0,
     };
+    let evolution = evolution(name, &get, version.is_some(), uses_registry)?;
     let imports = get("imports").map(|text| imports(&format!("{name}.imports"), text)).transpose()?;
     let fields = get("fields").map(|fields| listed(fields).into_iter().map(str::to_owned).collect());
     Ok(Some(Typed {
@@ -210,11 +218,59 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
         message: get("message").cloned(),
         imports: imports.unwrap_or_default(),
         recursion,
+        evolution,
         framing: lower("framing").unwrap_or_else(|| "auto".to_owned()),
         fields,
         uses_registry: uses_registry && has_schema,
         topic: topic.map(str::to_owned),
     }))
+}
+
+/// Returns the interval between checks for newer schemas, or `None` if newer schemas do not end a query.
+fn evolution<'a>(
+    part: &str,
+    get: &impl Fn(&str) -> Option<&'a String>,
+    is_fixed: bool,
+    uses_registry: bool,
+) -> Result<Option<Duration>> {
+    let [mode, interval] = EVOLUTION.map(get);
+    let restarts = match mode.map_or("ignore", |mode| mode.trim()).to_lowercase().as_str() {
+        "ignore" => false,
+        "restart" => true,
+        _ => {
+            let shown = quoted(mode.map_or("", String::as_str));
+            return Err(Error::configuration(format!(
+                "option {part}.evolution must be ignore or restart, not {shown}"
+            )));
+        }
+    };
+    let millis = match interval {
+        Some(text) => Some(Duration::from_millis(text.trim().parse().map_err(|_| {
+            let shown = quoted(text);
+            Error::configuration(format!("option {part}.evolution.interval.ms must be a whole number, not {shown}"))
+        })?)),
+        None => None,
+    };
+    if !restarts {
+        return match millis {
+            Some(_) => Err(Error::configuration(format!(
+                "option {part}.evolution.interval.ms has no effect without {part}.evolution=restart"
+            ))),
+            None => Ok(None),
+        };
+    }
+    for (option, is_set) in [("schema", get("schema").is_some()), ("version", is_fixed)] {
+        if is_set {
+            return Err(Error::configuration(format!(
+                "options {part}.evolution=restart and {part}.{option} contradict each other: only the latest version of \
+                 a subject has newer ones"
+            )));
+        }
+    }
+    if !uses_registry {
+        return Err(Error::configuration(format!("option {part}.evolution has no effect without {REGISTRY}url")));
+    }
+    Ok(Some(millis.unwrap_or(EVOLUTION_INTERVAL)))
 }
 
 /// Parses a JSON object of file names and file contents. Returns the contents.

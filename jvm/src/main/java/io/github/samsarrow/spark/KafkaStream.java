@@ -138,6 +138,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
     sendStoredStart();
     storeStart(start);
+    checkEvolution();
     KafkaOffset begin = (KafkaOffset) start;
     Map<String, Object> request = Client.newRequest("latest");
     request.put("start", begin.offsets());
@@ -148,6 +149,15 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     KafkaOffset end = KafkaOffset.of(response.get("offsets"));
     // Keeps the JSON text of the checkpoint, because another source may have formatted the same offsets differently.
     return end.offsets().equals(begin.offsets()) ? start : end;
+  }
+
+  /** Fails if a schema of the query has a newer version, and this ends the query. */
+  private void checkEvolution() {
+    if (options.endsWithNewerSchema()) {
+      Map<String, Object> request = Client.newRequest("evolution");
+      request.put("found", Json.parse(options.registrySchemas()));
+      client.send(request);
+    }
   }
 
   /**
@@ -198,6 +208,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   final synchronized InputPartition[] planRealTime(Offset start) {
     sendStoredStart();
     storeStart(start);
+    checkEvolution();
     Map<String, Object> request = Client.newRequest("open");
     request.put("start", ((KafkaOffset) start).offsets());
     return KafkaRange.all(client.send(request));

@@ -76,6 +76,12 @@ final class Options implements Serializable {
     return decoded().contains(column) && !nullOnError(column);
   }
 
+  /** Returns true if a newer version of a schema ends a streaming query. */
+  boolean endsWithNewerSchema() {
+    return PARTS.stream()
+        .anyMatch(part -> options.getOrDefault(part + ".evolution", "").trim().equalsIgnoreCase("restart"));
+  }
+
   private boolean nullOnError(String part) {
     return options.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
   }
