@@ -1,6 +1,6 @@
 """Topics as frames of Daft: `read_topic`.
 
-Needs Daft: `pip install 'samsarrow[daft]'`.
+Needs Daft: `pip install 'daft>=0.7,<0.8'`.
 """
 
 from samsarrow.integrations.daft import read_topic

@@ -1,6 +1,6 @@
 """Topics as tables of DataFusion: `table`.
 
-Needs DataFusion: `pip install 'samsarrow[datafusion]'`.
+Needs DataFusion: `pip install 'datafusion>=55'`.
 """
 
 from samsarrow.integrations.datafusion import table

@@ -1,6 +1,6 @@
 """Topics as resources of dlt: `topic`.
 
-Needs dlt: `pip install 'samsarrow[dlt]'`.
+Needs dlt: `pip install 'dlt>=1.20'`.
 """
 
 from samsarrow.integrations.dlt import topic

@@ -18,7 +18,7 @@ try:
     from daft.recordbatch import RecordBatch
     from daft.schema import Schema
 except ImportError:
-    raise ImportError("samsarrow.daft needs Daft 0.7 or later: pip install 'samsarrow[daft]'") from None
+    raise ImportError("samsarrow.daft needs Daft 0.7 or later: pip install 'daft>=0.7,<0.8'") from None
 
 __all__ = ["read_topic"]
 

@@ -19,7 +19,7 @@ from samsarrow.ranges import Plan, Split
 try:
     import datafusion as _datafusion  # noqa: F401
 except ImportError:
-    raise ImportError("samsarrow.datafusion needs DataFusion: pip install 'samsarrow[datafusion]'") from None
+    raise ImportError("samsarrow.datafusion needs DataFusion: pip install 'datafusion>=55'") from None
 
 __all__ = ["table"]
 

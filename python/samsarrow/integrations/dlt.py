@@ -17,7 +17,7 @@ try:
     import dlt as _dlt
     from dlt.extract import DltResource
 except ImportError:
-    raise ImportError("samsarrow.dlt needs dlt: pip install 'samsarrow[dlt]'") from None
+    raise ImportError("samsarrow.dlt needs dlt: pip install 'dlt>=1.20'") from None
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions

@@ -23,7 +23,7 @@ try:
     from ray.data.block import BlockAccessor, BlockMetadata
     from ray.data.datasource import Datasink, Datasource, ReadTask
 except ImportError:
-    raise ImportError("samsarrow.ray needs Ray Data 2.60 or later: pip install 'samsarrow[ray]'") from None
+    raise ImportError("samsarrow.ray needs Ray Data 2.60 or later: pip install 'ray[data]>=2.60'") from None
 
 __all__ = ["Topic", "TopicSink"]
 
