@@ -53,7 +53,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """
     for line in harness.table():
         terminalreporter.write_line(line)
-    rates = {case.title: harness.rates(case.name) for case in CASES if case.name in harness.results}
+    rates = {case.title: harness.tuned_rates(case.name) for case in CASES if case.name in harness.results}
     if rates and (path := os.environ.get("SAMSARROW_BENCH_PLOT")):
         Path(path).write_text(plot.bars("A topic into Arrow, from Apache Kafka on the same machine", rates))
     if rates and (path := os.environ.get("SAMSARROW_BENCH_RESULTS")):

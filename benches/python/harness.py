@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clients.tuning import DEFAULTS, module, variables
 from support.kafka import KafkaServer
 
 HERE = Path(__file__).resolve().parent
@@ -41,10 +42,11 @@ def run_client(
     codec: str = "none",
     secured: Secured | None = None,
 ) -> Any:
-    """Runs one client once for one verb, in a fresh process."""
+    """Runs one client once for one verb, in a fresh process. A name that ends in `DEFAULTS` runs it untuned."""
     servers = kafka.bootstrap_servers if secured is None else secured.bootstrap_servers
     environment = {} if secured is None else {"SAMSARROW_BENCH_SECURITY": json.dumps(secured.options)}
-    return run_module("clients", name, verb, servers, topic, count, kind, codec, **environment)
+    environment |= variables(name)
+    return run_module("clients", module(name), verb, servers, topic, count, kind, codec, **environment)
 
 
 def python(module: str, *arguments: object) -> list[str]:
@@ -109,14 +111,16 @@ def table() -> list[str]:
     lines = []
     for what in results:
         middle = medians(what)
-        peers = {"x confluent": middle.get("confluent"), "x raw loop": middle.get("raw")}
         faulty = any("faults" in r for r in middle.values())
         head = f"{'client':<{NAME}}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}"
         head += f"{'faults/million':>17}" if faulty else ""
         lines += ["", f"{what}: Apache Kafka on this machine, median of runs"]
-        lines.append(head + "".join(f"{title:>14}" for title in peers))
-        for name, r in sorted(middle.items(), key=lambda item: -rate(item[1])):
-            ratios = [f"{rate(r) / rate(p):.2f}" if p else "-" for p in peers.values()]
+        lines.append(head + "".join(f"{title:>14}" for title in ("x confluent", "x raw loop")))
+        # Clients with their defaults come first, and are compared with each other.
+        for name, r in sorted(middle.items(), key=lambda item: (not item[0].endswith(DEFAULTS), -rate(item[1]))):
+            untuned = middle.get(f"confluent{DEFAULTS}") if name.endswith(DEFAULTS) else None
+            peers = untuned or middle.get("confluent"), middle.get("raw")
+            ratios = [f"{rate(r) / rate(p):.2f}" if p else "-" for p in peers]
             line = f"{name:<{NAME}}{rate(r):>14,.0f}{cpu_us(r):>16.3f}{r['rss_mib']:>15,.0f}"
             faults = f"{r['faults'] / r['rows'] * 1e6:,.0f}" if "faults" in r else "-"
             line += f"{faults:>17}" if faulty else ""
@@ -149,9 +153,9 @@ def rate(result: Result) -> float:
     return float(result["rows"] / result["seconds"])
 
 
-def rates(verb: str) -> dict[str, float]:
-    """Returns the rate of each client's median run."""
-    return {client: rate(found) for client, found in medians(verb).items()}
+def tuned_rates(verb: str) -> dict[str, float]:
+    """Returns the rate of each client's median run, without clients that have their defaults."""
+    return {client: rate(found) for client, found in medians(verb).items() if not client.endswith(DEFAULTS)}
 
 
 def cpu_us(result: Result) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from clients.loops import PASSES
+from clients.tuning import DEFAULTS, module, variables
 from harness import RECORDS, create_topic, each_run, run_client, run_module, sections, turns
 from support.kafka import KafkaServer
 
@@ -22,7 +23,8 @@ def topic(kafka: KafkaServer) -> str:
 
 
 def run(client: str, verb: str, kafka: KafkaServer, topic: str, count: int) -> Any:
-    return run_module("clients.loops", client, verb, kafka.bootstrap_servers, topic, count)
+    arguments = module(client), verb, kafka.bootstrap_servers, topic, count
+    return run_module("clients.loops", *arguments, **variables(client))
 
 
 def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str) -> dict[str, Any]:
@@ -32,18 +34,19 @@ def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str
         for client in clients:
             runs[client].append(run(client, verb, kafka, topic, COUNT))
     medians = {client: sorted(found, key=lambda r: float(r["seconds"]))[ROUNDS // 2] for client, found in runs.items()}
-    first = medians[clients[0]]
     for client, found in medians.items():
+        first = medians["ours, defaults" if client.endswith(DEFAULTS) else "ours"]
         rate, cpu = found["rows"] / found["seconds"], found["cpu"] / found["rows"] * 1e6
         times = first["rows"] / first["seconds"] / rate
         woken = f", {found['wakes']} wake-ups for {found['requests']} requests" if "wakes" in found else ""
-        loops.append(f"{verb:<12}{client:<12}{rate:>12,.0f}/s{cpu:>10.2f} us CPU{times:>8.2f} x as fast by ours{woken}")
+        loops.append(f"{verb:<12}{client:<20}{rate:>12,.0f}/s{cpu:>10.2f} us CPU{times:>8.2f} x as fast by ours{woken}")
     return medians
 
 
 @pytest.mark.parametrize("verb", ["send", "deliveries"])
 def test_awaited_sends(kafka: KafkaServer, verb: str) -> None:
-    result = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
+    clients = ("ours, defaults", "aiokafka, defaults", "ours", "aiokafka")
+    result = compared(verb, clients, kafka, create_topic(kafka, f"loops-{verb}"))
     # The counts do not depend on the machine. The metadata request for the topic is not counted.
     assert result["ours"]["wakes"] <= result["ours"]["requests"] + 1
 
@@ -54,13 +57,15 @@ def test_batches(kafka: KafkaServer, topic: str) -> None:
 
 
 def test_records(kafka: KafkaServer, topic: str) -> None:
-    result = compared("records", ("ours", "blocking", "aiokafka", "confluent"), kafka, topic)
+    result = compared("records", ("ours", "blocking", "aiokafka", "confluent", "confluent, defaults"), kafka, topic)
     assert len({(item["rows"], item["bytes"]) for item in result.values()}) == 1
 
 
 def test_a_record_at_a_time(kafka: KafkaServer) -> None:
     topic = create_topic(kafka, "loops-waited")
-    results: dict[str, list[Any]] = {client: [] for client in ("ours", "blocking", "aiokafka")}
+    clients = ("ours", "blocking", "aiokafka")
+    ways = [*(client + DEFAULTS for client in clients), *clients]
+    results: dict[str, list[Any]] = {client: [] for client in ways}
     for client in turns(list(results), ROUNDS):
         results[client].append(run(client, "waited", kafka, topic, 2000))
     for client, runs in results.items():

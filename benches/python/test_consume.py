@@ -13,10 +13,10 @@ from clients.checksum import checksum
 from harness import RECORDS, create_topic, record, run_client
 from support.kafka import KafkaServer
 
-ROUNDS = {"raw": 5, "ours": 5, "confluent": 2, "aio": 1, "kafkarrow": 1}
+ROUNDS = {"raw": 5, "ours": 5, "confluent": 2, "confluent, defaults": 2, "aio": 1, "kafkarrow": 1}
 Written = Callable[[Case], str]
 # Clients that read only the uncompressed records.
-SLOW = {"aio", "kafkarrow"}
+SLOW = {"aio", "kafkarrow", "confluent, defaults"}
 PARTITIONS = [1, 100, 1000]
 GROWTH = [RECORDS // 3, RECORDS * 33]
 

@@ -10,10 +10,11 @@ import pytest
 from cases import JSON_LZ4, NOISE, Case
 from clients import data
 from clients.checksum import checksum
+from clients.tuning import module, variables
 from harness import each_run, record, run_module, sections, turns
 from support.kafka import KafkaServer
 
-CLIENTS = ("ours", "confluent", "raw")
+CLIENTS = ("ours", "confluent", "confluent, defaults", "raw")
 RUNS = 5
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
@@ -27,7 +28,8 @@ def test_kept(benchmark: Any, kafka: KafkaServer, written: Callable[[Case], str]
 
     def once() -> None:
         for client in turns(CLIENTS, RUNS):
-            results[client].append(run_module("clients.kept", client, kafka.bootstrap_servers, topic, case.count))
+            arguments = module(client), kafka.bootstrap_servers, topic, case.count
+            results[client].append(run_module("clients.kept", *arguments, **variables(client)))
 
     benchmark.pedantic(once, rounds=1)
     _, crc = checksum(data.table(case.count, case.kind).column("value").chunks)

@@ -52,7 +52,7 @@ def test_small_batches(benchmark: Any, kafka: KafkaServer, size: int) -> None:
     verb = f"consume 100B, {size} a record batch"
 
     def once() -> None:
-        for client in turns(("ours", "confluent"), RUNS):
+        for client in turns(("ours", "confluent", "confluent, defaults"), RUNS):
             result = run_client(client, "consume", kafka, topic, count)
             assert result["rows"] == count
             record(verb, client, result)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from clients.latency import RATE
+from clients.tuning import module, variables
 from harness import HERE, RECORDS, create_topic, each_run, environment, python, run_command, sections, turns
 from support.kafka import KafkaServer
 
-CLIENTS = ("ours", "confluent", "aiokafka", "java")
+CLIENTS = ("ours, defaults", "confluent, defaults", "ours", "confluent", "aiokafka", "java")
 RUNS = 3
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
@@ -49,13 +50,13 @@ def run(kafka: KafkaServer, client: str) -> list[float]:
     topic = create_topic(kafka, f"latency-{next(_numbers)}")
     count = (WARM_S + SECONDS) * RATE
     reads = command(kafka, client, "read", topic, count)
-    with subprocess.Popen(reads, env=environment(), stdout=subprocess.PIPE, text=True) as reader:
+    with subprocess.Popen(reads, env=environment(**variables(client)), stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
         late = threading.Timer(60 + WARM_S + SECONDS, reader.kill)
         late.start()
         try:
             assert reader.stdout.readline() == "ready\n"
-            run_command(command(kafka, client, "send", topic, count), environment())
+            run_command(command(kafka, client, "send", topic, count), environment(**variables(client)))
             micros: list[float] = json.loads(reader.stdout.readline())
         finally:
             late.cancel()
@@ -70,4 +71,4 @@ def command(kafka: KafkaServer, client: str, role: str, topic: str, count: int) 
     arguments = [role, kafka.bootstrap_servers, topic, str(count)]
     if client == "java":
         return kafka.java(str(HERE / "java" / "Latency.java"), *arguments, jvm=["-Xmx512m"])
-    return python("clients.latency", client, *arguments)
+    return python("clients.latency", module(client), *arguments)

@@ -8,11 +8,14 @@ import pytest
 
 from clients import data
 from clients.checksum import checksum
+from clients.tuning import DEFAULTS, module
 from harness import RECORDS, create_topic, each_run, record, run_client, sections, turns
 from support.kafka import KafkaServer
 
-ROUNDS = {"ours": 5, "confluent": 3, "aio": 1}
+ROUNDS = {"ours": 5, "confluent": 3, "confluent, defaults": 3, "aio": 1}
 PEERS = ("ours", "confluent")
+# The same clients without tuned options, and tuned.
+WAYS = (*(client + DEFAULTS for client in PEERS), *PEERS)
 RUNS = 3
 # Number of records that fit into confluent-kafka's queue.
 FIRST = min(500_000, RECORDS)
@@ -31,7 +34,7 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     topics: list[str] = []
 
     def fresh() -> None:
-        topics.append(create_topic(kafka, f"produce-{client}-{next(_numbers)}"))
+        topics.append(create_topic(kafka, f"produce-{module(client)}-{next(_numbers)}"))
 
     def once() -> None:
         result = run_client(client, "produce", kafka, topics[-1])
@@ -42,13 +45,13 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     check(kafka, topics[-1], RECORDS)
 
 
-@pytest.mark.parametrize("client", PEERS)
+@pytest.mark.parametrize("client", WAYS)
 def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     """Sends with a call per record, with Python objects."""
     topics: list[str] = []
 
     def fresh() -> None:
-        topics.append(create_topic(warm_kafka, f"send-{client}-{next(_numbers)}"))
+        topics.append(create_topic(warm_kafka, f"send-{module(client)}-{next(_numbers)}"))
 
     def once() -> None:
         result = run_client(client, "send", warm_kafka, topics[-1])
@@ -61,11 +64,11 @@ def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """Measures the rate of `send` calls in a fresh process, from the first record on."""
-    results: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
+    results: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in WAYS}
 
     def once() -> None:
-        for client in turns(PEERS, RUNS):
-            topic = create_topic(warm_kafka, f"first-{client}-{next(_numbers)}")
+        for client in turns(WAYS, RUNS):
+            topic = create_topic(warm_kafka, f"first-{module(client)}-{next(_numbers)}")
             result = run_client(client, "send", warm_kafka, topic, FIRST)
             assert result["rows"] == FIRST
             results[client]["called"].append(FIRST / result["calls"] / 1e3)
@@ -92,13 +95,13 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """Latency for an application that awaits each record's result before the next; clients take turns."""
-    results: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
+    results: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in WAYS}
     topic = create_topic(warm_kafka, "waited")
     # The first 200 records, during which the client connects, are not counted.
     count = 200 + 11_200 * RECORDS // 3_000_000
 
     def once() -> None:
-        for client in turns(PEERS, RUNS):
+        for client in turns(WAYS, RUNS):
             micros = run_client(client, "waited", warm_kafka, topic, count)
             assert len(micros) == count - 200
             cuts = statistics.quantiles(micros, n=100)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from .tuning import tuned
+
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
     async def run() -> list[pa.Array]:
@@ -49,10 +51,8 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     async def run() -> int:
         producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
-            enable_idempotence=True,
             compression_type=None if codec == "none" else codec,
-            linger_ms=5,
-            max_batch_size=1_000_000,
+            **tuned(enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000),
         )
         await producer.start()
         sent = 0

@@ -11,12 +11,13 @@ import confluent_kafka as ck
 import pyarrow as pa
 
 from . import security
+from .tuning import dotted
 
 
 def batches(bootstrap: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
     # With its default of 100,000 queued messages the client pauses for a second whenever the queue is full, which makes
     # it six times slower.
-    options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
+    options = {"bootstrap.servers": bootstrap, "group.id": "bench", **dotted(queued_min_messages=1_000_000)}
     consumer = ck.Consumer({**options, **security.librdkafka(), "enable.auto.commit": False})
     partitions = consumer.list_topics(topic).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
@@ -87,8 +88,9 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterato
 
 
 def _producer(bootstrap: str, codec: str, **more: Any) -> ck.Producer:
-    options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
-    options |= {**security.librdkafka(), "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000}
+    # librdkafka's defaults for linger.ms and batch.size are 5 and 1,000,000. It is not idempotent by default.
+    options = dotted(enable_idempotence=True, queue_buffering_max_messages=500_000)
+    options |= {"bootstrap.servers": bootstrap, **security.librdkafka(), "compression.type": codec}
     return ck.Producer({**options, **more})
 
 
@@ -112,7 +114,7 @@ def _put(
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
     """Sends one record after the other; returns the seconds from each call to its delivery report."""
     seconds = []
-    producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    producer = ck.Producer({"bootstrap.servers": bootstrap, **dotted(enable_idempotence=True, linger_ms=0)})
     for value in values:
         events: list[object] = []
         started = time.perf_counter()

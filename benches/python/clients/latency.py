@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
+from .tuning import dotted, tuned
+
 RATE = 1000
 # Layout of a value: the record's number, the time before its `send`, and padding to 100 bytes.
 VALUE = struct.Struct(">qq84x")
@@ -53,7 +55,7 @@ class Arrivals:
 def ours_send(bootstrap: str, topic: str, count: int) -> None:
     from samsarrow import Producer
 
-    with Producer(bootstrap_servers=bootstrap, linger_ms=0, acks="all") as producer:
+    with Producer(bootstrap_servers=bootstrap, **tuned(linger_ms=0)) as producer:
         producer.partitions_for(topic)
         for number, pause in paced(count):
             time.sleep(pause)
@@ -75,8 +77,8 @@ def ours_read(bootstrap: str, topic: str, count: int) -> list[float]:
 def confluent_send(bootstrap: str, topic: str, count: int) -> None:
     import confluent_kafka as ck
 
-    options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "acks": "all"}
-    producer = ck.Producer(options)
+    options = dotted(enable_idempotence=True, linger_ms=0)
+    producer = ck.Producer({"bootstrap.servers": bootstrap, **options})
     producer.list_topics(topic)
     for number, pause in paced(count):
         time.sleep(pause)
@@ -103,7 +105,7 @@ def aiokafka_send(bootstrap: str, topic: str, count: int) -> None:
     from aiokafka import AIOKafkaProducer
 
     async def run() -> None:
-        options = {"enable_idempotence": True, "linger_ms": 0, "acks": "all"}
+        options = tuned(enable_idempotence=True, linger_ms=0, acks="all")
         async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
             await producer.partitions_for(topic)
             for number, pause in paced(count):

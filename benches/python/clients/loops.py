@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
+from .tuning import dotted, tuned
 from .watch import Measured, Watch
 
 VALUE = b"x" * 100
@@ -21,7 +22,7 @@ async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
     """Sends and awaits each record in its own task, ten thousand at a time."""
     from samsarrow import AsyncProducer, _core
 
-    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
+    async with AsyncProducer(bootstrap_servers=bootstrap, **tuned(linger_ms=5)) as producer:
         await producer.send_and_wait(topic, VALUE)
         wakes, requests, watch = _core.loop_wake_ups(), producer.metrics().requests, Watch()
         for _ in range(count // 10_000):
@@ -34,7 +35,7 @@ async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
     """Sends records without tasks, and then awaits their deliveries."""
     from samsarrow import AsyncProducer, _core
 
-    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
+    async with AsyncProducer(bootstrap_servers=bootstrap, **tuned(linger_ms=5)) as producer:
         await producer.send_and_wait(topic, VALUE)
         wakes, requests, watch = _core.loop_wake_ups(), producer.metrics().requests, Watch()
         for _ in range(count // 10_000):
@@ -47,7 +48,7 @@ async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
 async def aiokafka_send(bootstrap: str, topic: str, count: int) -> Measured:
     from aiokafka import AIOKafkaProducer
 
-    options = {"enable_idempotence": True, "linger_ms": 5, "max_batch_size": 1_000_000}
+    options = tuned(enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000)
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
         await producer.send_and_wait(topic, VALUE)
         watch = Watch()
@@ -59,7 +60,7 @@ async def aiokafka_send(bootstrap: str, topic: str, count: int) -> Measured:
 async def aiokafka_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
     from aiokafka import AIOKafkaProducer
 
-    options = {"enable_idempotence": True, "linger_ms": 5, "max_batch_size": 1_000_000}
+    options = tuned(enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000)
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
         await producer.send_and_wait(topic, VALUE)
         watch = Watch()
@@ -156,7 +157,7 @@ async def confluent_records(bootstrap: str, topic: str, count: int) -> Measured:
     """
     import confluent_kafka as ck
 
-    options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
+    options = {"bootstrap.servers": bootstrap, "group.id": "bench", **dotted(queued_min_messages=1_000_000)}
     consumer = ck.Consumer({**options, "enable.auto.commit": False})
     partitions = consumer.list_topics(topic).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
@@ -181,17 +182,17 @@ async def _waits(send: Callable[[], Awaitable[object]], count: int) -> Measured:
 
 
 async def ours_waited(bootstrap: str, topic: str, count: int) -> Measured:
-    """Sends and awaits one record after the other with linger 0; returns the microseconds of each."""
+    """Sends and awaits one record after the other; returns the microseconds of each."""
     from samsarrow import AsyncProducer
 
-    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+    async with AsyncProducer(bootstrap_servers=bootstrap, **tuned(linger_ms=0)) as producer:
         return await _waits(lambda: producer.send_and_wait(topic, VALUE), count)
 
 
 async def blocking_waited(bootstrap: str, topic: str, count: int) -> Measured:
     from samsarrow import Producer
 
-    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+    with Producer(bootstrap_servers=bootstrap, **tuned(linger_ms=0)) as producer:
 
         async def send() -> None:
             producer.send(topic, VALUE).result(30)
@@ -202,7 +203,8 @@ async def blocking_waited(bootstrap: str, topic: str, count: int) -> Measured:
 async def aiokafka_waited(bootstrap: str, topic: str, count: int) -> Measured:
     from aiokafka import AIOKafkaProducer
 
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=0) as producer:
+    options = tuned(enable_idempotence=True, linger_ms=0)
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
         return await _waits(lambda: producer.send_and_wait(topic, VALUE), count)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from samsarrow import Consumer, Producer, encode_batches
 
 from . import security
+from .tuning import tuned
 
 
 def batches(bootstrap: str, topic: str, count: int, **options: Any) -> Iterator[pa.RecordBatch]:
@@ -85,7 +86,7 @@ def encode(bootstrap: str, topic: str, table: pa.Table, codec: Any) -> int:
 
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
     """Sends with one call per record; yields the number of calls, then the number of deliveries."""
-    with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec, **tuned(linger_ms=5)) as producer:
         send = producer.send
         for value in values:
             last = send(topic, value)
@@ -97,7 +98,7 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterato
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
     """Sends one record after the other; returns the seconds from each call to its result."""
     seconds = []
-    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+    with Producer(bootstrap_servers=bootstrap, **tuned(linger_ms=0)) as producer:
         for value in values:
             started = time.perf_counter()
             producer.send(topic, value).result(30)
