@@ -138,9 +138,17 @@ def test_only_needed_values_are_decoded(plan: Plan) -> None:
 def test_blocks_are_equal_in_each_read(plan: Plan) -> None:
     [one] = merged(plan.splits, 1)
     part = Part(one, ("value", "offset"))
-    first, second_ = ([*part.repeatable_blocks(64)] for _ in range(2))
-    assert [block.num_rows for block in first] == [64, 64, 64, 64, 44] * PARTITIONS
-    assert all(one.equals(other) and one.nbytes == other.nbytes for one, other in zip(first, second_, strict=True))
+    first, again = ([*part.repeatable_blocks()] for _ in range(2))
+    assert [block.num_rows for block in first] == [64, 236] * PARTITIONS
+    assert all(one.equals(other) and one.nbytes == other.nbytes for one, other in zip(first, again, strict=True))
+
+
+def test_blocks_have_a_bounded_size(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
+    monkeypatch.setattr("samsarrow.integrations.parts._BLOCK_BYTES", 100)
+    [one] = merged(plan.splits, 1)
+    sizes = [block.num_rows for block in Part(one, ("offset",)).repeatable_blocks()]
+    # Offsets have 8 bytes.
+    assert sizes == [64, *[12] * 19, 8] * PARTITIONS
 
 
 def test_times_of_a_topic_that_was_created_again() -> None:

@@ -15,6 +15,11 @@ from samsarrow.ranges.plans import cut
 Condition = Any
 """A `pyarrow.compute.Expression`, which has no type in pyarrow's stubs."""
 
+# Number of rows in the first block of a partition, maximum factor from one block to the next, maximum number of rows.
+_FIRST_ROWS, _GROWTH, _MOST_ROWS = 64, 32, 1 << 16
+# Size of a block.
+_BLOCK_BYTES = 1 << 24
+
 
 @dataclass(frozen=True)
 class Part:
@@ -54,22 +59,26 @@ class Part:
         """Yields the rows of the result."""
         return (found for batch in self.needed().read() if (found := self.result(batch)).num_rows)
 
-    def repeatable_blocks(self, rows: int) -> Iterator[pa.Table]:
+    def repeatable_blocks(self) -> Iterator[pa.Table]:
         """Yields tables that are equal in each read of this part, for engines that skip what they already have.
 
-        Args:
-            rows: number of rows in each table except the last one of a partition.
+        The first table of a partition has 64 rows. The number of rows in each next one follows from the size of the
+        table before it, so that tables have about 16 MiB.
         """
         for one in self.split.ranges:
             # The order of partitions in a read is not fixed, so they are read one after another.
             pending: list[pa.RecordBatch] = []
+            waiting, rows = 0, _FIRST_ROWS
             for batch in Part(Split((one,), self.split._source), self.columns, self.condition).batches():
-                table = pa.Table.from_batches([*pending, batch])
-                while table.num_rows >= rows:
-                    yield _copy(table.slice(0, rows))
-                    table = table.slice(rows)
-                pending = table.to_batches()
-            if pending:
+                pending.append(batch)
+                waiting += batch.num_rows
+                while waiting >= rows:
+                    table = pa.Table.from_batches(pending)
+                    block, rest = _copy(table.slice(0, rows)), table.slice(rows)
+                    yield block
+                    pending, waiting = rest.to_batches(), rest.num_rows
+                    rows = min(max(_BLOCK_BYTES * rows // max(block.nbytes, 1), 1), rows * _GROWTH, _MOST_ROWS)
+            if waiting:
                 yield _copy(pa.Table.from_batches(pending))
 
 

@@ -27,9 +27,6 @@ except ImportError:
 
 __all__ = ["Topic", "TopicSink"]
 
-# Number of rows in a block that a read task passes to Ray, which joins them to larger blocks.
-_BLOCK_ROWS = 4096
-
 
 class Topic(Datasource):  # type: ignore[misc]
     """Rows of a plan for `ray.data.read_datasource`. Each split is a read task.
@@ -83,10 +80,7 @@ class Topic(Datasource):  # type: ignore[misc]
         # The number of rows is known only after the read: compacted and transactional topics have offsets without rows.
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         parts = [Part(split, columns, condition) for split in matching(self._plan, condition)]
-        return [
-            ReadTask(partial(part.repeatable_blocks, _BLOCK_ROWS), unknown, part.schema, per_task_row_limit)
-            for part in parts
-        ]
+        return [ReadTask(part.repeatable_blocks, unknown, part.schema, per_task_row_limit) for part in parts]
 
 
 class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
