@@ -119,10 +119,14 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
     """
     if config is not None and not isinstance(config, Mapping):
         # The value is not shown, because it may contain a secret.
-        topics = "; topics are passed to subscribe, assign or send" if isinstance(config, str | list | tuple) else ""
+        usual = (
+            "; servers are passed as bootstrap_servers=…, and topics to subscribe, assign or send"
+            if isinstance(config, str | list | tuple)
+            else ""
+        )
         kind = type(config).__name__
         raise ConfigurationError(
-            f"the configuration must be a mapping such as {{'bootstrap.servers': ...}}, not {kind}{topics}"
+            f"the configuration must be a mapping such as {{'bootstrap.servers': ...}}, not {kind}{usual}"
         )
     pairs = []
     contexts = []

@@ -11,9 +11,9 @@ import time
 import pyarrow as pa
 import pytest
 
-from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow import Admin, Avro, Consumer, Json, Producer, Protobuf, TopicPartition
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
-from samsarrow.testing import Broker
+from samsarrow.testing import Broker, Registry
 
 
 def close_connection(connection):
@@ -141,6 +141,22 @@ def test_error_of_a_missing_partition_says_how_long_it_was_awaited():
         text = r"^topic t has no partition 9: its 2 partitions are 0 to 1 \(a new partition was awaited for 2 s\)$"
         with pytest.raises(ConfigurationError, match=text):
             producer.send("t", b"x", partition=9)
+
+
+def test_invalid_port_of_the_registry():
+    with pytest.raises(TypeError, match=r"^port must be an int, not str$"):
+        Registry(port="8081")
+    with pytest.raises(ValueError, match=r"^port=70000: it must be from 0 to 65535$"):
+        Registry(port=70_000)
+
+
+@pytest.mark.parametrize("kind", [Avro, Json, Protobuf])
+def test_url_in_place_of_a_registry(kind):
+    for arguments in (["http://ann:secret@localhost:8081"], []):
+        with pytest.raises(
+            ConfigurationError, match=r"^a URL is no schema: for a registry, pass SchemaRegistry\(url\)$"
+        ):
+            kind(*arguments, **({} if arguments else {"schema": "https://localhost:8081"}))
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,21 @@ def complete(servers, tmp_path):
     return complete
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command(command, shell):
+    script = command("completion", shell).out
+    assert f"_SAMSARROW_COMPLETE={shell}_complete" in script
+    if shell == "bash":
+        shown = subprocess.run(
+            ["bash", "-c", f"{script}\ncomplete -p samsarrow"], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert shown.stdout.rstrip().endswith(" samsarrow")
+
+
+def test_completion_scripts_of_other_shells_are_an_error(command):
+    assert "'ksh' is not one of 'bash', 'zsh', 'fish'" in command("completion", "ksh", code=2).err
+
+
 def test_completion_of_commands_topics_groups_and_profiles(complete, servers, tmp_path, broker):
     with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
         producer.send("t", b"x").result(10)

@@ -251,6 +251,14 @@ def test_config_check_and_clients_have_the_same_texts(tmp_path):
         assert str(caught.value) in printed
 
 
+def test_config_check_warns_once_of_ignored_options(tmp_path, caplog):
+    (tmp_path / "p.properties").write_text("bootstrap.servers=h:1\nsasl.password=secret\n")
+    run("config", "check", tmp_path / "p.properties")
+    assert [record.getMessage()[:60] for record in caplog.records] == [
+        "with security.protocol=PLAINTEXT these options are ignored: "
+    ]
+
+
 def test_config_check_prints_a_profile(tmp_path, config):
     (tmp_path / "rpk.yaml").write_text(RPK)
     printed = run("config", "check", tmp_path / "rpk.yaml", "--section", "local", "--name", "dev")

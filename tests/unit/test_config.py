@@ -140,7 +140,7 @@ def test_bootstrap_servers_are_required():
 
 
 def test_configuration_must_be_a_mapping():
-    with pytest.raises(ConfigurationError, match=r"mapping.*, not str; topics are passed to subscribe, assign or send"):
+    with pytest.raises(ConfigurationError, match=r"mapping.*, not str; servers are passed as bootstrap_servers="):
         Producer("localhost:9092")
     with pytest.raises(ConfigurationError, match="text"):
         Producer({1: 2})

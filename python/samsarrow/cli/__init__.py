@@ -90,6 +90,7 @@ class LazyGroup(CommandGroup):
         "bench": "Measure throughput and latency of a cluster.",
         "broker": "Run the embedded broker until Ctrl-C.",
         "cluster": "Describe a cluster: brokers, controller, features, quorum.",
+        "completion": "Print the completion script of a shell.",
         "config": "Show settings of clients, and import those of other clients.",
         "configs": "Show, change and compare settings of topics, brokers and groups.",
         "consume": "Read topics: to the terminal, a pipe or files.",

@@ -12,11 +12,14 @@ import click
 
 # Names of commands in other tools, with the names here.
 SYNONYMS = {
-    "add": ("create", "set", "add"), "cat": ("consume",), "console-consumer": ("consume",),
-    "console-producer": ("produce",), "consumer-groups": ("groups",), "get": ("describe", "show", "get"),
-    "info": ("describe", "show"), "ls": ("list",), "new": ("create",), "publish": ("produce",), "read": ("consume",),
-    "remove": ("delete", "remove"), "rm": ("delete", "remove"), "send": ("produce",), "show": ("describe", "show"),
-    "subscribe": ("consume",), "tail": ("consume",), "transactions": ("txns",), "write": ("produce",),
+    "add": ("create", "set", "add"), "add-partitions": ("alter",), "backup": ("export",), "cat": ("consume",),
+    "change": ("alter", "set"), "console-consumer": ("consume",), "console-producer": ("produce",),
+    "consumer-groups": ("groups",), "create": ("add", "set"), "edit": ("alter", "set"),
+    "get": ("describe", "show", "get"), "grow": ("alter",), "info": ("describe", "show"), "ls": ("list",),
+    "new": ("create",), "publish": ("produce",), "read": ("consume",), "registry": ("schema",),
+    "remove": ("delete", "remove"), "remove-member": ("kick",), "restore": ("import",), "rm": ("delete", "remove"),
+    "save": ("export",), "send": ("produce",), "show": ("describe", "show"), "subscribe": ("consume",),
+    "tail": ("consume",), "transactions": ("txns",), "write": ("produce",),
 }  # fmt: skip
 # Options of other tools and of earlier versions: the option here, and a text for the error. An entry applies to
 # commands that have the option; an empty option applies to all commands.
@@ -27,13 +30,17 @@ OPTION_HINTS: dict[str, tuple[tuple[str, str], ...]] = {
     "--config": (("-X", "-X NAME=VALUE sets a client option"),),
     "--consumer.config": (("-F", "-F FILE reads client options"),),
     "--delete-config": (("--unset", "--unset NAME restores a default"),),
+    "--execute": (("--dry-run", "the command writes unless --dry-run is set"),),
     "--format": (("--output", "-o FORMAT sets the format of the output"),),
     "--from-beginning": (("--from", "use --from earliest"),),
     "--json": (("--output", "use -o json"),),
     "--max-messages": (("--count", "-n N limits the number of records"),),
+    "--output": (("--json", "use --json"),),
     "--producer.config": (("-F", "-F FILE reads client options"),),
     "--property": (("-X", "-X NAME=VALUE sets a client option"),),
     "--topic": (("", "name the topic without --topic"),),
+    "--yes": (("--dry-run", "the command does not ask for confirmation: leave it out"),),
+    "-o": (("--json", "use --json"),),
 }
 # Metavars of options whose values are names. Empty names are errors, as for arguments.
 NAMES = frozenset({"GROUP", "NAME", "TOPIC"})

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
+
+from samsarrow.cli.commands import Command
 
 if TYPE_CHECKING:
     from samsarrow import Admin
@@ -145,3 +147,20 @@ def _of_kind(
 ) -> list[CompletionItem]:
     items = _completer(f"{kind}s", lambda connection: _RESOURCES[kind](connection.admin))(context, parameter, typed)
     return [CompletionItem(f"{before}{item.value}") for item in items]
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell, for its start file.
+
+    \b
+      eval "$(samsarrow completion bash)"      # in ~/.bashrc
+      eval "$(samsarrow completion zsh)"       # in ~/.zshrc
+      samsarrow completion fish | source       # in ~/.config/fish/config.fish
+    """  # noqa: D301 - click needs the character
+    from samsarrow.cli import cli
+
+    found = get_completion_class(shell)
+    if found is not None:
+        click.echo(found(cli, {}, "samsarrow", "_SAMSARROW_COMPLETE").source())

@@ -291,6 +291,7 @@ def _unused_option(name: str, users: Sequence[str], cluster: bool) -> str:
     if name.replace("_", ".").startswith(REGISTRY):
         owners = ["schema registry"]
     used = " and ".join(f"{'an' if user == 'admin' else 'a'} {user} client" for user in users)
+    used = used.replace(" and ", ", ", max(len(users) - 2, 0))
     return f"{name} has no effect here: it is an option of a {' or '.join(owners)} client, and this command uses {used}"
 
 

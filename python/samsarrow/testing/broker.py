@@ -10,6 +10,7 @@ from typing import Literal, overload
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow.testing._checks import in_range
 from samsarrow.testing.security import ClientCertificate, Connections, Logins
 from samsarrow.types import INT32, Seconds, checked, to_seconds
 
@@ -147,8 +148,8 @@ class Broker:
         }
         times = {name: seconds for name, seconds in durations.items() if seconds is not None}
         named = _partition_counts(topics)
-        port = _in_range("port", port, 0, 65_535)
-        brokers = _in_range("brokers", brokers, 1, 1000)
+        port = in_range("port", port, 0, 65_535)
+        brokers = in_range("brokers", brokers, 1, 1000)
         if not 0 <= transaction_version <= 2:
             raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
         self._users = dict(users or {})
@@ -438,16 +439,6 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _in_range(name: str, number: int, least: int, most: int) -> int:
-    try:
-        checked = index(number)
-    except TypeError:
-        raise TypeError(f"{name} must be an int, not {type(number).__name__}") from None
-    if not least <= checked <= most:
-        raise ValueError(f"{name}={checked}: it must be from {least} to {most}")
-    return checked
 
 
 def _partition_counts(topics: Mapping[str, int] | Iterable[str] | None) -> list[tuple[str, int]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from samsarrow._threads import replaced_by
+from samsarrow.testing._checks import in_range
 from samsarrow.testing._registry_store import ErrorResponse, Schema, Store, checked, schema_of_body
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Registry:
         self._going.set()
         self._tls = ssl_context
         self._server: ThreadingHTTPServer | None = None
-        self._port = port
+        self._port = in_range("port", port, 0, 65_535)
         self.up()
 
     def __repr__(self) -> str:

@@ -109,6 +109,10 @@ def split_source(
     source: T | SchemaRegistry | None, schema: T | None, registry: SchemaRegistry | None
 ) -> tuple[T | None, SchemaRegistry | None]:
     """Returns the schema and the registry. One of them may have been passed as the positional argument `source`."""
+    for text in (source, schema):
+        if isinstance(text, str) and text.lstrip().lower().startswith(("http://", "https://")):
+            # The URL is not shown, because it may have a password.
+            raise ConfigurationError("a URL is no schema: for a registry, pass SchemaRegistry(url)")
     if isinstance(source, SchemaRegistry):
         if registry is not None:
             raise TypeError("the registry is passed twice")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -147,5 +150,25 @@ def _combined_rejection(options: dict[str, str], rejected: dict[str, str]) -> st
     from samsarrow.config import kafka_name, options_of, rejection
 
     rest = {option: value for option, value in options.items() if kafka_name(option) not in rejected}
-    reasons = [rejection(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
+    with _each_warning_once():
+        reasons = [rejection(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
     return next((reason for reason in reasons if reason), None)
+
+
+@contextmanager
+def _each_warning_once() -> Iterator[None]:
+    """Hides repeated warnings about options, which each client logs."""
+    logger = logging.getLogger("samsarrow.config")
+    shown: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        new = text not in shown
+        shown.add(text)
+        return new
+
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
