@@ -123,12 +123,17 @@ def test_installed_jar_is_used_without_configuration(environment: Environment, c
     results, notices = environment.spark()
     assert "BatchScan samsarrow-jvm" in results["plan"]
     assert (results["rows"], results["copied"], notices) == (10, list(range(10)), [])
+    own, path = version("samsarrow"), environment.jars / "samsarrow-spark.jar"
+    assert results["checks"]["source"] == 'ok format("samsarrow") is the source in the JVM'
+    assert results["checks"]["jar"] == f"ok {path} is version {own}"
     environment.uninstall("samsarrow-spark")
     results, notices = environment.spark()
     assert "(Python)" in results["plan"]
     assert "samsarrow-jvm" not in results["plan"]
+    assert results["checks"]["source"] == 'warning format("samsarrow") is the source in Python'
+    assert results["checks"]["python"].startswith("ok ")
     assert (results["rows"], results["copied"]) == (10, list(range(10)))
-    # One line for the batch, and one for the stream, which other processes plan.
+    # One line for the batch, and one for the stream, which another process plans.
     assert len(notices) == 2
     for notice in notices:
         assert f"Spark has no samsarrow jar: pip install 'samsarrow-spark=={version('samsarrow')}'" in notice

@@ -118,21 +118,6 @@ def test_unreadable_offsets_are_named(load: Callable[..., Any], topic: str) -> N
         ).collect()
 
 
-def test_check_session_accepts_current_session(spark: Any) -> None:
-    from samsarrow.spark import check_session
-
-    check_session(spark)
-
-
-def test_check_session_explains_other_python(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from samsarrow.exceptions import ConfigurationError
-    from samsarrow.spark import check_session
-
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python")
-    with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON"):
-        check_session(spark)
-
-
 def test_group_offsets_are_not_changed(load: Callable[..., Any], kafka: KafkaServer, topic: str) -> None:
     assert load(subscribe=topic, **{"kafka.group.id": "spark-group"}).count() == 40
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="spark-group") as consumer:

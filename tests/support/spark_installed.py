@@ -2,7 +2,8 @@
 
     python -m support.spark_installed [SETTING=VALUE...]
 
-Prints as JSON the plan of the README's query, its rows, and the values of a streaming query on the same topic.
+Prints as JSON the plan of the README's query, its rows, the values of a streaming query on the same topic, and the
+findings of `check_session`.
 """
 
 import json
@@ -16,6 +17,8 @@ from samsarrow.testing import Broker
 
 def main(settings: dict[str, str]) -> dict[str, Any]:
     from pyspark.sql import SparkSession
+
+    from samsarrow.spark import check_session
 
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
@@ -34,8 +37,9 @@ def main(settings: dict[str, str]) -> dict[str, Any]:
         query = writer.option("checkpointLocation", folder).start()
         assert query.awaitTermination(120)
         copied = spark.sql("SELECT cast(cast(value AS STRING) AS INT) AS value FROM copied").collect()
+        checks = {finding.check: f"{finding.status} {finding.detail}" for finding in check_session(spark)}
         spark.stop()
-    return {"plan": plan, "rows": rows, "copied": sorted(row.value for row in copied)}
+    return {"checks": checks, "plan": plan, "rows": rows, "copied": sorted(row.value for row in copied)}
 
 
 if __name__ == "__main__":

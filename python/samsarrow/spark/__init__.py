@@ -12,7 +12,8 @@ from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.errors import DataLossError, SchemaEvolvedError
 from samsarrow.spark.jar import add_jar, jar
 from samsarrow.spark.listener import ProgressListener, SourceProgress, count_bytes
-from samsarrow.spark.session import check_session, wait_for_sources
+from samsarrow.spark.session import wait_for_sources
+from samsarrow.spark.session_checks import check_session
 
 __all__ = [
     "DataLossError",

@@ -30,15 +30,18 @@ def notify() -> None:
 
 def text() -> str:
     """Returns the log line."""
+    return (
+        f'format("samsarrow") is the Python source, because {remedy()}, for the faster source in the JVM; or use '
+        'format("samsarrow-python"), which does not log this'
+    )
+
+
+def remedy() -> str:
+    """Returns why Spark has not loaded the jar, and how it will."""
     installed = installed_jar()
     if installed is not None and installed.is_file():
-        remedy = f"this Spark has not loaded {installed}: set spark.jars to samsarrow.spark.jar()"
-    else:
-        remedy = f"Spark has no samsarrow jar: pip install {requirement()}"
-    return (
-        f'format("samsarrow") is the Python source, because {remedy} and start Spark again, for the faster source in '
-        'the JVM; or use format("samsarrow-python"), which does not log this'
-    )
+        return f"this Spark has not loaded {installed}: set spark.jars to samsarrow.spark.jar() and start Spark again"
+    return f"Spark has no samsarrow jar: pip install {requirement()} and start Spark again"
 
 
 def _is_supported() -> bool:
