@@ -1,8 +1,9 @@
 """Streaming reads in the JVM: checkpoint contents, limits per trigger, progress metrics."""
 
+import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,17 +232,27 @@ def test_query_stops_while_brokers_are_away(stream: Make, broker: Broker, closed
             running.stop()
 
 
-def test_client_warnings_are_in_driver_log(stream: Make, spark: Any, broker: Broker) -> None:
+@contextlib.contextmanager
+def driver_log(spark: Any, level: str) -> Iterator[Any]:
+    """Yields a writer that receives the lines of samsarrow's loggers from this level on."""
     jvm = spark._jvm
     log4j, name = jvm.org.apache.logging.log4j, "io.github.samsarrow"
     written = jvm.java.io.StringWriter()
     layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%p %c: %m%n").build()
     appender = log4j.core.appender.WriterAppender.createAppender(layout, None, written, "kept", False, True)
     logger = log4j.LogManager.getLogger(name)
-    log4j.core.config.Configurator.setLevel(name, log4j.Level.WARN)
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
     appender.start()
     logger.addAppender(appender)
     try:
+        yield written
+    finally:
+        logger.removeAppender(appender)
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
+
+
+def test_client_warnings_are_in_driver_log(stream: Make, spark: Any, broker: Broker) -> None:
+    with driver_log(spark, "WARN") as written:
         broker.create_topic("shorter")
         produce(broker, "shorter", {0: ["a", "b"]})
         query = stream(subscribe="shorter", failOnDataLoss="false")
@@ -250,8 +261,16 @@ def test_client_warnings_are_in_driver_log(stream: Make, spark: Any, broker: Bro
             admin.delete_topics(["shorter"])
         broker.create_topic("shorter")
         query.drain()
-    finally:
-        logger.removeAppender(appender)
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
-    told = "WARN io.github.samsarrow.spark: the end of shorter-0 went from offset 2 back to 0"
-    assert told in written.toString()
+    expected = "WARN io.github.samsarrow.spark: the end of shorter-0 went from offset 2 back to 0"
+    assert expected in written.toString()
+
+
+def test_log_level_is_that_of_spark(stream: Make, spark: Any, broker: Broker) -> None:
+    broker.create_topic("logged")
+    produce(broker, "logged", {0: ["a"]})
+    for level, expected in (("DEBUG", True), ("INFO", False)):
+        with driver_log(spark, level) as written:
+            # Another option makes another client, because clients with equal options share their connections.
+            frame = spark.read.format(JVM).options(**{"kafka.bootstrap.servers": broker.bootstrap_servers})
+            assert frame.options(**{"subscribe": "logged", "kafka.client.id": f"at-{level}"}).load().count() == 1
+        assert ("DEBUG io.github.samsarrow." in written.toString()) == expected

@@ -24,6 +24,7 @@ use zeroize::Zeroizing;
 use crate::consumer_pool::ConsumerPool;
 use crate::failure::{Failure, Result};
 use crate::idle_pool::MAX_IDLE_TIME;
+use crate::log_queue;
 use crate::producers::Producers;
 use crate::runtime::runtime;
 use crate::value_decoding::WriterCaches;
@@ -74,14 +75,17 @@ impl fmt::Debug for Shared {
 static SHARED: Mutex<Vec<(Arc<Shared>, Instant)>> = Mutex::new(Vec::new());
 
 impl Client {
-    /// Creates a client from `{"options":{...},"folders":[...],"token":{...}|null}`: the user's options, and the folders
-    /// and the token of this process. The options are not checked yet.
+    /// Creates a client from `{"options":{...},"folders":[...],"token":{...}|null,"log":"INFO"}`: the user's options, and
+    /// the folders, the token and the log level of this process. The options are not checked yet.
     ///
     /// # Errors
     /// Fails if the JSON is malformed.
     pub fn new(json: &str) -> Result<Client> {
         // The error does not contain the options, because they may contain passwords.
-        let json = serde_json::from_str(json).unwrap_or_default();
+        let json: Value = serde_json::from_str(json).unwrap_or_default();
+        if let Some(level) = json.get("log").and_then(Value::as_str) {
+            log_queue::set_level(level);
+        }
         let options = parse_options(json).ok_or_else(|| Failure::state("the jar passed malformed options"))?;
         let options = Arc::new(options);
         let mut known = lock(&SHARED);

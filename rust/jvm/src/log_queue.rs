@@ -1,4 +1,4 @@
-//! Queue of log lines of level INFO and above. Java fetches the lines, because Rust never calls Java.
+//! Queue of log lines of level INFO and above, or of the level that Java sets. Java fetches the lines, because Rust never calls Java.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,6 +13,8 @@ use tracing::Level;
 const CAPACITY: usize = 1_000;
 
 static LEVELS: Levels = Levels::new();
+/// Lowest level of queued lines.
+static LOWEST: Mutex<Level> = Mutex::new(Level::INFO);
 static QUEUE: Mutex<LogQueue> = Mutex::new(LogQueue { lines: VecDeque::new(), dropped: 0 });
 /// True if lines are queued. Java checks this with each batch of rows.
 static HAS_LINES: AtomicBool = AtomicBool::new(false);
@@ -52,9 +54,16 @@ fn enqueue(level: Level, logger: Logger, line: Line) {
     HAS_LINES.store(true, Ordering::Release);
 }
 
-/// Installs a subscriber that queues log lines of level INFO and above.
+/// Sets the lowest level of queued lines: `INFO`, `DEBUG` or `TRACE`. Ignores other names.
+pub(crate) fn set_level(name: &str) {
+    let Ok(level) = name.parse::<Level>() else { return };
+    *lock(&LOWEST) = level;
+    LEVELS.set(&[Some(level); Logger::ALL.len()]);
+}
+
+/// Installs a subscriber that queues log lines.
 pub(crate) fn start() {
-    LEVELS.set(&[Some(Level::INFO); Logger::ALL.len()]);
+    LEVELS.set(&[Some(*lock(&LOWEST)); Logger::ALL.len()]);
     LogSubscriber::new(&LEVELS, enqueue).start();
 }
 

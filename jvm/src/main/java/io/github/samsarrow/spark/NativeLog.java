@@ -10,6 +10,8 @@ import org.slf4j.LoggerFactory;
  * The library never calls Java, so each call from Java also fetches the queued lines.
  */
 final class NativeLog {
+  private static final String PREFIX = "io.github.";
+
   private NativeLog() {}
 
   /** Fetches the queued lines from the library and writes them to the loggers. */
@@ -22,13 +24,24 @@ final class NativeLog {
     }
   }
 
+  /** Returns the lowest level of the lines that the library queues: that of the common parent of its loggers. */
+  static String level() {
+    Logger parent = LoggerFactory.getLogger(PREFIX + "samsarrow");
+    if (parent.isTraceEnabled()) {
+      return "TRACE";
+    }
+    return parent.isDebugEnabled() ? "DEBUG" : "INFO";
+  }
+
   private static void write(Map<?, ?> line) {
-    Logger logger = LoggerFactory.getLogger("io.github." + line.get("logger"));
+    Logger logger = LoggerFactory.getLogger(PREFIX + line.get("logger"));
     String text = (String) line.get("text");
     switch ((String) line.get("level")) {
       case "ERROR" -> logger.error(text);
       case "WARN" -> logger.warn(text);
-      default -> logger.info(text);
+      case "INFO" -> logger.info(text);
+      case "DEBUG" -> logger.debug(text);
+      default -> logger.trace(text);
     }
   }
 }

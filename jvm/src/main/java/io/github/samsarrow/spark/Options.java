@@ -110,6 +110,7 @@ final class Options implements Serializable {
     json.put("options", options);
     json.put("folders", folders());
     json.put("token", token);
+    json.put("log", NativeLog.level());
     return Json.bytes(json);
   }
 
