@@ -22,6 +22,7 @@ pub mod retry;
 pub mod schema_registry;
 mod secret;
 pub mod security;
+pub mod share;
 pub mod types;
 
 #[doc(hidden)]

@@ -223,9 +223,9 @@ impl<C: ValueColumn> BatchDecoder<C> {
             }
             false => Done::full(),
         };
-        match done.stopped {
-            Some(_) => self.decompressor.keep(batch, Bytes::from(records)),
-            None => self.decompressor.put_back(records),
+        match done.stopped.is_some() || done.next_offset > cut.until_offset {
+            true => self.decompressor.keep(batch, Bytes::from(records)),
+            false => self.decompressor.put_back(records),
         }
         Ok(done)
     }
@@ -249,7 +249,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
         } else {
             Done::full()
         };
-        if done.stopped.is_some() {
+        if done.stopped.is_some() || done.next_offset > cut.until_offset {
             self.decompressor.keep(batch, records);
         }
         Ok(done)

@@ -52,6 +52,8 @@ pub enum ConnectionKind {
     Coordinator,
     /// Requests of a transaction, except Produce.
     Transactions,
+    /// Requests of a share session, which ends when its connection closes (KIP-932).
+    Share,
 }
 
 /// API version that a caller requests for one API, in addition to the client's options.

@@ -77,9 +77,11 @@ impl Cluster {
     fn limit(&self, key: ApiKey, patience: CallerDeadline) -> RequestTimeout {
         let usual = self.options().request_timeout;
         match key {
-            ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
-                RequestTimeout(usual.max(patience.whole()))
-            }
+            ApiKey::Fetch
+            | ApiKey::ShareFetch
+            | ApiKey::JoinGroup
+            | ApiKey::SyncGroup
+            | ApiKey::ConsumerGroupHeartbeat => RequestTimeout(usual.max(patience.whole())),
             _ => RequestTimeout(usual),
         }
     }

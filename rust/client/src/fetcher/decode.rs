@@ -94,7 +94,7 @@ pub(super) fn decode(
 }
 
 /// Converts a decoding error, and names the option that raises the exceeded limit.
-fn decode_error(error: &DecodeError) -> Error {
+pub(crate) fn decode_error(error: &DecodeError) -> Error {
     let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
     Error::corrupt(format!("{error}{hint}"))
 }

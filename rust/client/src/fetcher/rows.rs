@@ -171,25 +171,29 @@ fn from_hex(text: &str) -> Option<Uuid> {
     u128::from_str_radix(text, 16).ok().map(|id| Uuid(id.to_be_bytes()))
 }
 
-fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str) -> Result<&'a A> {
+/// Returns a column of a batch that a poll has returned.
+///
+/// # Errors
+/// Fails with [`Error::Configuration`] if the column is missing, has another type or contains nulls.
+pub(crate) fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str) -> Result<&'a A> {
     let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<A>());
     match found {
         Some(column) if column.null_count() == 0 => Ok(column),
         Some(_) => Err(Error::configuration(format!("the batch has nulls in column {name}: it gives no position"))),
         None => Err(Error::configuration(format!(
-            "the batch has no column {name} of type {kind}: commit takes batches as poll gives them"
+            "the batch has no column {name} of type {kind}: pass batches as poll returns them"
         ))),
     }
 }
 
 /// Topic column, either dictionary-encoded or plain strings.
-enum Topics<'a> {
+pub(crate) enum Topics<'a> {
     Dictionary { codes: &'a Int32Array, names: &'a StringArray },
     Plain(&'a StringArray),
 }
 
 impl<'a> Topics<'a> {
-    fn of(batch: &'a RecordBatch) -> Result<Self> {
+    pub(crate) fn of(batch: &'a RecordBatch) -> Result<Self> {
         let any = batch.column_by_name("topic").map(Arc::as_ref).map(Array::as_any);
         if let Some(dictionary) = any.and_then(|any| any.downcast_ref::<DictionaryArray<Int32Type>>()) {
             let names = dictionary.values().as_any().downcast_ref::<StringArray>();
@@ -200,14 +204,14 @@ impl<'a> Topics<'a> {
         column(batch, "topic", "string").map(Self::Plain)
     }
 
-    fn same(&self, a: usize, b: usize) -> bool {
+    pub(crate) fn same(&self, a: usize, b: usize) -> bool {
         match self {
             Self::Dictionary { codes, .. } => codes.value(a) == codes.value(b),
             Self::Plain(names) => names.value(a) == names.value(b),
         }
     }
 
-    fn name(&self, row: usize) -> Result<&'a str> {
+    pub(crate) fn name(&self, row: usize) -> Result<&'a str> {
         match self {
             Self::Plain(names) => Ok(names.value(row)),
             Self::Dictionary { codes, names } => usize::try_from(codes.value(row))

@@ -515,7 +515,7 @@ fn leave_request(member: &Member) -> ConsumerGroupHeartbeatRequest {
 }
 
 /// Returns a random member id in Kafka's format.
-fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
 }

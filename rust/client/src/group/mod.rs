@@ -13,4 +13,5 @@ mod topic_snapshot;
 
 pub use commit_queue::Offsets;
 pub use consumer_group::Completed;
+pub(crate) use consumer_protocol::new_id as new_member_id;
 pub use membership::{MemberIdentity, Rebalance};

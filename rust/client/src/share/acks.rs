@@ -1,0 +1,425 @@
+//! Acquired records of one partition, and their acknowledgements.
+
+use std::collections::BTreeMap;
+
+use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::messages::share_fetch::AcknowledgementBatch;
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// State of one acquired offset. The first five are the types of acknowledgements that wait to be sent, with the
+/// numbers of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub(super) enum RowState {
+    /// No record has this offset, because of compaction, a transaction marker or an aborted transaction.
+    Gap = 0,
+    Accept = 1,
+    Release = 2,
+    Reject = 3,
+    Renew = 4,
+    /// The row waits in the queue for a poll.
+    Queued,
+    /// The application has the row and has not acknowledged it.
+    Returned,
+    /// The application has the row and has renewed its lock.
+    Renewed,
+    /// A final acknowledgement is in flight.
+    Sent,
+    /// A renewal is in flight.
+    Renewing,
+    /// The row was acknowledged, or its lock was lost.
+    Done,
+}
+
+impl RowState {
+    /// Returns true if an acknowledgement waits to be sent.
+    pub(super) fn is_pending(self) -> bool {
+        (self as i8) <= Self::Renew as i8
+    }
+
+    /// Returns true if the application has the row and may acknowledge it.
+    fn is_out(self) -> bool {
+        matches!(self, Self::Returned | Self::Renewed | Self::Renewing) || (self.is_pending() && self != Self::Gap)
+    }
+}
+
+/// A share session of one broker, by the broker and the number of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SessionId {
+    pub(super) node: i32,
+    pub(super) number: u64,
+}
+
+/// A range of offsets that one response has acquired.
+#[derive(Debug, Clone)]
+pub(super) struct Acquired {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    pub(super) session: SessionId,
+    /// Time at which the acquisition lock ends.
+    pub(super) locked_until: Instant,
+    pub(super) states: Vec<RowState>,
+    /// Error that has ended the session, so that the locks are lost.
+    pub(super) lost: Option<Error>,
+    /// True if a renewal failed. The range is then not renewed automatically.
+    pub(super) renewal_failed: bool,
+}
+
+impl Acquired {
+    fn contains(&self, offset: i64) -> bool {
+        (self.first..=self.last).contains(&offset)
+    }
+
+    fn index(&self, offset: i64) -> usize {
+        usize::try_from(offset - self.first).unwrap_or(usize::MAX)
+    }
+
+    fn is_done(&self) -> bool {
+        self.states.iter().all(|state| *state == RowState::Done)
+    }
+
+    /// Returns the offsets from `first` to `last` as a range of its own.
+    fn part(&self, first: i64, last: i64) -> Option<Acquired> {
+        let states = self.states.get(self.index(first)..=self.index(last))?.to_vec();
+        Some(Acquired { first, last, states, ..self.clone() })
+    }
+}
+
+/// Acknowledgements of one acquired range that were taken to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) first: i64,
+    /// The type of each offset from `first` on; `None` if the offset is not acknowledged.
+    pub(super) types: Vec<Option<i8>>,
+}
+
+impl Taken {
+    /// Returns the offsets that are acknowledged, as ranges of adjacent offsets.
+    pub(super) fn ranges(&self) -> Vec<(i64, i64)> {
+        let mut ranges: Vec<(i64, i64)> = Vec::new();
+        for (offset, kind) in (self.first..).zip(&self.types) {
+            match ranges.last_mut() {
+                _ if kind.is_none() => {}
+                Some((_, last)) if *last + 1 == offset => *last = offset,
+                _ => ranges.push((offset, offset)),
+            }
+        }
+        ranges
+    }
+
+    /// Returns the number of acknowledged offsets.
+    pub(super) fn count(&self) -> usize {
+        self.types.iter().flatten().count()
+    }
+}
+
+/// Minimum length of a run of one type that becomes a batch with a single type, as in Java's client.
+const MIN_RUN: usize = 10;
+
+/// Returns the acknowledgements in the format of requests: sorted, disjoint batches with one type, or with one type for
+/// each offset.
+pub(super) fn encode(taken: &[Taken]) -> Vec<AcknowledgementBatch> {
+    let mut batches = Vec::new();
+    for range in taken {
+        let mut mixed: Option<AcknowledgementBatch> = None;
+        let mut offset = range.first;
+        for run in range.types.chunk_by(|a, b| a == b) {
+            let last = offset + run.len() as i64 - 1;
+            match run.first().copied().flatten() {
+                None => batches.extend(mixed.take()),
+                Some(kind) if run.len() >= MIN_RUN => {
+                    batches.extend(mixed.take());
+                    batches.push(batch(offset, last, vec![kind]));
+                }
+                Some(kind) => {
+                    let mixed = mixed.get_or_insert_with(|| batch(offset, last, Vec::new()));
+                    mixed.last_offset = last;
+                    mixed.acknowledge_types.extend(std::iter::repeat_n(kind, run.len()));
+                }
+            }
+            offset = last + 1;
+        }
+        batches.extend(mixed);
+    }
+    batches
+}
+
+fn batch(first_offset: i64, last_offset: i64, acknowledge_types: Vec<i8>) -> AcknowledgementBatch {
+    AcknowledgementBatch { first_offset, last_offset, acknowledge_types, ..Default::default() }
+}
+
+/// Acquired ranges of one partition.
+#[derive(Debug, Default)]
+pub(super) struct PartitionRows {
+    ranges: BTreeMap<i64, Acquired>,
+    /// Id of the topic that the records were read from.
+    pub(super) topic_id: Uuid,
+    /// Number of times that acknowledgements were taken to be sent.
+    taken: u64,
+    /// Value of `taken` up to which all acknowledgements are completed.
+    pub(super) completed: u64,
+    /// Number of requests in flight with acknowledgements of this partition.
+    in_flight: u32,
+}
+
+impl PartitionRows {
+    /// Sets the topic's id. Records of an earlier topic with this name are lost.
+    pub(super) fn use_topic(&mut self, topic_id: Uuid) {
+        if self.topic_id != topic_id {
+            self.ranges.clear();
+            self.topic_id = topic_id;
+        }
+    }
+
+    /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks.
+    pub(super) fn insert(&mut self, new: Acquired) {
+        let overlapping: Vec<i64> = self
+            .ranges
+            .range(..=new.last)
+            .rev()
+            .take_while(|(_, old)| old.last >= new.first)
+            .map(|(first, _)| *first)
+            .collect();
+        for first in overlapping {
+            let Some(old) = self.ranges.remove(&first) else { continue };
+            let before = (old.first < new.first).then(|| old.part(old.first, new.first - 1)).flatten();
+            let after = (old.last > new.last).then(|| old.part(new.last + 1, old.last)).flatten();
+            self.ranges.extend(before.into_iter().chain(after).map(|part| (part.first, part)));
+        }
+        self.ranges.insert(new.first, new);
+    }
+
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Acquired> {
+        self.ranges.values()
+    }
+
+    pub(super) fn range(&self, offset: i64) -> Option<&Acquired> {
+        self.ranges.range(..=offset).next_back().map(|(_, range)| range).filter(|range| range.contains(offset))
+    }
+
+    pub(super) fn state(&self, offset: i64) -> Option<RowState> {
+        let range = self.range(offset)?;
+        range.states.get(range.index(offset)).copied()
+    }
+
+    /// Returns true if any offset has a state for which `is` returns true.
+    pub(super) fn any(&self, is: impl Fn(RowState) -> bool) -> bool {
+        self.ranges.values().any(|range| range.states.iter().any(|state| is(*state)))
+    }
+
+    /// Returns the first offset with this state.
+    pub(super) fn first_with(&self, searched: RowState) -> Option<i64> {
+        self.ranges.values().find_map(|range| {
+            let index = range.states.iter().position(|state| *state == searched)?;
+            Some(range.first + index as i64)
+        })
+    }
+
+    /// Returns the first of `offsets` that the application may not acknowledge.
+    pub(super) fn first_not_out(&self, offsets: impl IntoIterator<Item = i64>) -> Option<i64> {
+        let mut current: Option<&Acquired> = None;
+        offsets.into_iter().find(|offset| {
+            if current.is_none_or(|range| !range.contains(*offset)) {
+                current = self.range(*offset);
+            }
+            !current.is_some_and(|range| range.states.get(range.index(*offset)).is_some_and(|state| state.is_out()))
+        })
+    }
+
+    /// Sets the state of offsets; unknown offsets are skipped.
+    pub(super) fn set(&mut self, offsets: impl IntoIterator<Item = (i64, RowState)>) {
+        let mut current: Option<&mut Acquired> = None;
+        for (offset, state) in offsets {
+            if current.as_ref().is_none_or(|range| !range.contains(offset)) {
+                current = self
+                    .ranges
+                    .range_mut(..=offset)
+                    .next_back()
+                    .map(|(_, range)| range)
+                    .filter(|range| range.contains(offset));
+            }
+            if let Some(range) = current.as_mut() {
+                let index = range.index(offset);
+                if let Some(slot) = range.states.get_mut(index) {
+                    *slot = state;
+                }
+            }
+        }
+    }
+
+    /// Replaces every state `from` by `to`.
+    pub(super) fn replace(&mut self, from: RowState, to: RowState) {
+        for state in self.ranges.values_mut().flat_map(|range| &mut range.states) {
+            if *state == from {
+                *state = to;
+            }
+        }
+    }
+
+    /// Takes the waiting acknowledgements of a session's rows. Those that are past their lock or whose session is lost
+    /// are not sent, and are the second result, with the reason.
+    pub(super) fn take_pending(
+        &mut self,
+        session: SessionId,
+        now: Instant,
+    ) -> (Vec<Taken>, Vec<(Taken, Option<Error>)>) {
+        let (mut sent, mut failed) = (Vec::new(), Vec::new());
+        for range in self.ranges.values_mut() {
+            let is_lost = range.lost.is_some();
+            if (!is_lost && range.session != session) || !range.states.iter().any(|state| state.is_pending()) {
+                continue;
+            }
+            let is_sent = !is_lost && now < range.locked_until;
+            let take = |state: &mut RowState| {
+                let kind = state.is_pending().then_some(*state as i8);
+                if kind.is_some() {
+                    *state = match *state {
+                        _ if !is_sent => RowState::Done,
+                        RowState::Renew => RowState::Renewing,
+                        _ => RowState::Sent,
+                    };
+                }
+                kind
+            };
+            let taken = Taken { first: range.first, types: range.states.iter_mut().map(take).collect() };
+            if is_sent { sent.push(taken) } else { failed.push((taken, range.lost.clone())) }
+        }
+        if !sent.is_empty() || !failed.is_empty() {
+            self.taken += 1;
+            self.in_flight += 1;
+            if sent.is_empty() {
+                self.complete();
+            }
+        }
+        self.remove_done();
+        (sent, failed)
+    }
+
+    /// Records that a request with acknowledgements of this partition has completed.
+    pub(super) fn complete(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 {
+            self.completed = self.taken;
+        }
+    }
+
+    /// Returns the value of `completed` at which all current decisions are acknowledged; `None` if they are already.
+    pub(super) fn completed_at(&self) -> Option<u64> {
+        if self.any(RowState::is_pending) {
+            return Some(self.taken + 1);
+        }
+        (self.in_flight > 0).then_some(self.taken)
+    }
+
+    /// Records that the broker has applied acknowledgements. `renewed_until` is the end of renewed locks.
+    pub(super) fn applied(&mut self, taken: &Taken, renewed_until: Instant) {
+        let renewed: Vec<i64> = (taken.first..)
+            .zip(&taken.types)
+            .filter(|(offset, kind)| {
+                **kind == Some(RowState::Renew as i8) && self.state(*offset) == Some(RowState::Renewing)
+            })
+            .map(|(offset, _)| offset)
+            .collect();
+        let finished: Vec<_> = (taken.first..)
+            .zip(&taken.types)
+            .filter(|(offset, kind)| kind.is_some() && self.state(*offset) == Some(RowState::Sent))
+            .map(|(offset, _)| (offset, RowState::Done))
+            .collect();
+        self.set(finished);
+        self.set(renewed.iter().map(|offset| (*offset, RowState::Renewed)));
+        let renewed = Taken {
+            first: taken.first,
+            types: taken.types.iter().map(|kind| kind.filter(|kind| *kind == RowState::Renew as i8)).collect(),
+        };
+        self.extend_locks(&renewed.ranges(), renewed_until);
+        self.remove_done();
+    }
+
+    /// Records that the broker has rejected acknowledgements. The locks of renewed rows are unchanged.
+    pub(super) fn rejected(&mut self, taken: &Taken) {
+        let states: Vec<_> = (taken.first..)
+            .zip(&taken.types)
+            .filter_map(|(offset, kind)| {
+                (*kind)?;
+                match self.state(offset)? {
+                    RowState::Sent => Some((offset, RowState::Done)),
+                    RowState::Renewing => Some((offset, RowState::Renewed)),
+                    _ => None,
+                }
+            })
+            .collect();
+        self.set(states);
+        self.remove_done();
+    }
+
+    /// Sets the end of the locks of offset ranges, and splits the acquired ranges at their ends.
+    pub(super) fn extend_locks(&mut self, renewed: &[(i64, i64)], until: Instant) {
+        for (first, last) in renewed {
+            self.split_at(*first);
+            self.split_at(last.saturating_add(1));
+            for range in self.ranges.range_mut(*first..=*last).map(|(_, range)| range) {
+                range.locked_until = until;
+                range.renewal_failed = false;
+            }
+        }
+    }
+
+    /// Splits the range that contains `offset`, so that a range begins there.
+    fn split_at(&mut self, offset: i64) {
+        let Some(range) = self.range(offset).filter(|range| range.first < offset) else { return };
+        let (before, after) = (range.part(range.first, offset - 1), range.part(offset, range.last));
+        for part in before.into_iter().chain(after) {
+            self.ranges.insert(part.first, part);
+        }
+    }
+
+    /// Marks ranges whose automatic renewal failed.
+    pub(super) fn renewal_failed(&mut self, ranges: &[(i64, i64)]) {
+        for (first, last) in ranges {
+            for range in self.ranges.values_mut().filter(|range| range.first <= *last && range.last >= *first) {
+                range.renewal_failed = true;
+            }
+        }
+    }
+
+    /// Returns the offsets of a session's rows that the application has, whose locks end before `before`.
+    pub(super) fn to_renew(&self, session: SessionId, before: Instant) -> Vec<Taken> {
+        let due = |range: &&Acquired| {
+            range.session == session && range.lost.is_none() && !range.renewal_failed && range.locked_until < before
+        };
+        let renew =
+            |state: &RowState| matches!(state, RowState::Returned | RowState::Renewed).then_some(RowState::Renew as i8);
+        self.ranges
+            .values()
+            .filter(due)
+            .map(|range| Taken { first: range.first, types: range.states.iter().map(renew).collect() })
+            .filter(|taken| taken.count() > 0)
+            .collect()
+    }
+
+    /// Marks the rows of a session as lost. Rows in the queue are dropped; rows that the application has stay until it
+    /// acknowledges them, which then fails with `error`.
+    pub(super) fn lose(&mut self, session: SessionId, error: &Error) {
+        for range in self.ranges.values_mut().filter(|range| range.session == session && range.lost.is_none()) {
+            range.lost = Some(error.clone());
+            for state in &mut range.states {
+                match state {
+                    RowState::Queued | RowState::Gap => *state = RowState::Done,
+                    RowState::Renewing => *state = RowState::Renewed,
+                    _ => {}
+                }
+            }
+        }
+        self.remove_done();
+    }
+
+    fn remove_done(&mut self) {
+        self.ranges.retain(|_, range| !range.is_done());
+    }
+}
+
+#[cfg(test)]
+#[path = "acks_tests.rs"]
+mod tests;

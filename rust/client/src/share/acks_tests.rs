@@ -1,0 +1,162 @@
+//! Tests of the bookkeeping of acquired records.
+
+use std::time::Duration;
+
+use super::*;
+
+const SESSION: SessionId = SessionId { node: 1, number: 1 };
+
+fn acquired(first: i64, states: &[RowState]) -> Acquired {
+    Acquired {
+        first,
+        last: first + states.len() as i64 - 1,
+        session: SESSION,
+        locked_until: Instant::now() + Duration::from_secs(30),
+        states: states.to_vec(),
+        lost: None,
+        renewal_failed: false,
+    }
+}
+
+/// Returns the type of each offset in encoded acknowledgements. Fails if they violate a rule of the broker.
+fn decode(batches: &[AcknowledgementBatch]) -> BTreeMap<i64, i8> {
+    let mut types = BTreeMap::new();
+    let mut end = i64::MIN;
+    for batch in batches {
+        assert!(batch.first_offset <= batch.last_offset && batch.first_offset >= end, "{batches:?}");
+        let count = usize::try_from(batch.last_offset - batch.first_offset + 1).unwrap();
+        let one = batch.acknowledge_types.len() == 1;
+        assert!(one || batch.acknowledge_types.len() == count, "{batch:?}");
+        for (index, offset) in (batch.first_offset..=batch.last_offset).enumerate() {
+            types.insert(offset, batch.acknowledge_types[if one { 0 } else { index }]);
+        }
+        end = batch.last_offset + 1;
+    }
+    types
+}
+
+#[test]
+fn encoded_acknowledgements_have_the_chosen_types() {
+    for seed in 0..2000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut rows = PartitionRows::default();
+        let (mut first, mut expected) = (random.i64(0..1000), BTreeMap::new());
+        for _ in 0..random.usize(1..5) {
+            let mut states = Vec::new();
+            while states.len() < random.usize(1..60) {
+                let state = *random
+                    .choice(
+                        [
+                            RowState::Gap,
+                            RowState::Accept,
+                            RowState::Release,
+                            RowState::Reject,
+                            RowState::Renew,
+                            RowState::Returned,
+                            RowState::Queued,
+                        ]
+                        .iter(),
+                    )
+                    .unwrap();
+                states.extend(std::iter::repeat_n(state, random.usize(1..25)));
+            }
+            for (offset, state) in (first..).zip(&states) {
+                if state.is_pending() {
+                    expected.insert(offset, *state as i8);
+                }
+            }
+            let end = first + states.len() as i64;
+            rows.insert(acquired(first, &states));
+            first = end + random.i64(0..3);
+        }
+        let (taken, failed) = rows.take_pending(SESSION, Instant::now());
+        assert!(failed.is_empty());
+        assert_eq!(decode(&encode(&taken)), expected, "seed {seed}");
+        let counted: usize = taken.iter().map(Taken::count).sum();
+        assert_eq!(counted, expected.len());
+        // Nothing is pending until the response.
+        assert!(rows.take_pending(SESSION, Instant::now()).0.is_empty());
+        for taken in &taken {
+            rows.applied(taken, Instant::now() + Duration::from_secs(60));
+        }
+        for (offset, kind) in expected {
+            let state = rows.state(offset);
+            match kind {
+                4 => assert_eq!(state, Some(RowState::Renewed), "seed {seed}, offset {offset}"),
+                _ => assert!(matches!(state, None | Some(RowState::Done)), "seed {seed}, offset {offset}: {state:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn long_runs_become_ranges_and_short_ones_arrays() {
+    let mut types = vec![Some(1); 10];
+    types.extend([Some(2), Some(3), None, Some(1)]);
+    let batches = encode(&[Taken { first: 5, types }]);
+    let found: Vec<_> = batches.iter().map(|b| (b.first_offset, b.last_offset, b.acknowledge_types.clone())).collect();
+    assert_eq!(found, [(5, 14, vec![1]), (15, 16, vec![2, 3]), (18, 18, vec![1])]);
+}
+
+#[test]
+fn acknowledgements_past_the_lock_are_not_sent() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Accept; 3]));
+    rows.insert(Acquired { locked_until: Instant::now(), ..acquired(3, &[RowState::Accept; 2]) });
+    let (sent, failed) = rows.take_pending(SESSION, Instant::now());
+    assert_eq!(sent.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(0, 2)]]);
+    assert_eq!(failed.iter().map(|(taken, _)| taken.ranges()).collect::<Vec<_>>(), [[(3, 4)]]);
+    assert_eq!(rows.state(3), None);
+}
+
+#[test]
+fn a_lost_session_keeps_returned_rows_for_their_acknowledgement() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Accept]));
+    let error = Error::State("lost".into());
+    rows.lose(SESSION, &error);
+    assert_eq!(rows.first_not_out([1, 2]), None);
+    assert_eq!(rows.first_not_out([0]), Some(0));
+    let other = SessionId { node: 1, number: 2 };
+    let (sent, failed) = rows.take_pending(other, Instant::now());
+    assert!(sent.is_empty());
+    assert_eq!((failed[0].0.ranges(), failed[0].1.is_some()), (vec![(2, 2)], true));
+    assert_eq!((rows.taken, rows.completed), (1, 1));
+    assert_eq!(rows.state(1), Some(RowState::Returned));
+}
+
+#[test]
+fn records_acquired_again_replace_earlier_ones() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Returned; 10]));
+    rows.insert(acquired(4, &[RowState::Queued; 2]));
+    let states: Vec<_> = (0..10).map(|offset| rows.state(offset)).collect();
+    let mut expected = vec![Some(RowState::Returned); 10];
+    expected[4..6].fill(Some(RowState::Queued));
+    assert_eq!(states, expected);
+    assert_eq!(rows.ranges().map(|range| (range.first, range.last)).collect::<Vec<_>>(), [(0, 3), (4, 5), (6, 9)]);
+}
+
+#[test]
+fn renewal_moves_only_the_locks_of_renewed_rows() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Returned; 6]));
+    rows.set([(2, RowState::Renew), (3, RowState::Renew)]);
+    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    let until = Instant::now() + Duration::from_secs(90);
+    rows.applied(&taken[0], until);
+    let renewed: Vec<_> = (0..6).filter(|offset| rows.range(*offset).unwrap().locked_until == until).collect();
+    assert_eq!(renewed, [2, 3]);
+    assert_eq!(rows.state(2), Some(RowState::Renewed));
+    assert_eq!(rows.state(1), Some(RowState::Returned));
+    assert_eq!(rows.first_with(RowState::Renewed), Some(2));
+}
+
+#[test]
+fn a_rejected_renewal_keeps_the_row_out() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(7, &[RowState::Renew, RowState::Accept]));
+    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    rows.rejected(&taken[0]);
+    assert_eq!((rows.state(7), rows.state(8)), (Some(RowState::Renewed), Some(RowState::Done)));
+}

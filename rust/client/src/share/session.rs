@@ -1,0 +1,525 @@
+//! Task that sends the requests of one broker's share session.
+//!
+//! A broker binds a session to the connection that opened it. When the connection closes, the broker releases the
+//! session's rows at once. Therefore sessions have connections of their own ([`ConnectionKind::Share`]), and an error of
+//! the connection ends the session.
+//!
+//! [`ConnectionKind::Share`]: crate::cluster::ConnectionKind::Share
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::share_acknowledge::{AcknowledgePartition, AcknowledgeTopic};
+use samsarrow_wire::messages::share_fetch::{
+    FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch, NodeEndpoint,
+};
+use samsarrow_wire::messages::{
+    ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse, Uuid,
+};
+use tokio::time::{Instant, sleep_until};
+
+use super::acks::{Acquired, SessionId, Taken, encode};
+use super::decode::{DecodedResponse, Fetched, ShareDecoder};
+use super::options::AcquireMode;
+use super::rounds::{FINAL_EPOCH, Step, next_epoch};
+use super::shared::Shared;
+use super::state::{Item, PartitionId, Sent, join_ranges};
+use crate::blocking::blocking;
+use crate::cluster::metadata::{Leader, ReportedLeader};
+use crate::error::{Error, Result};
+use crate::retry::backoff::Backoff;
+use crate::types::TopicPartition;
+
+/// First version of both requests with renewals (KIP-1222) and record limits (KIP-1206).
+const RENEWALS: i16 = 2;
+/// Size of a response whose records are decoded on a thread for blocking work.
+const LARGE_RESPONSE: usize = 1 << 20;
+
+/// Runs the session with one broker until the consumer is closed.
+pub(super) async fn run(shared: Arc<Shared>, node: i32) {
+    let backoff = shared.cluster.backoff();
+    let mut task = SessionTask { decoder: Some(shared.new_decoder()), backoff, shared, node };
+    let mut changes = task.shared.tasks.subscribe();
+    loop {
+        changes.borrow_and_update();
+        let step = task.shared.with(|state| {
+            state.next_step(node, &task.shared.share, task.shared.options.group.max_poll_interval, Instant::now())
+        });
+        match step {
+            Step::End => break,
+            Step::Wait(until) => {
+                let due = async {
+                    match until {
+                        Some(until) => sleep_until(until).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    changed = changes.changed() => if changed.is_err() { break },
+                    () = due => {}
+                }
+                // A time that has passed no longer holds requests back.
+                task.shared.with(|state| {
+                    if let Some(session) = state.sessions.get_mut(&node) {
+                        session.not_before.take_if(|not_before| *not_before <= Instant::now());
+                    }
+                });
+            }
+            Step::Fetch { epoch, added, forgotten, acknowledgements } => {
+                task.fetch(epoch, added, forgotten, acknowledgements).await;
+            }
+            Step::Acknowledge { epoch, is_renewal, is_automatic, acknowledgements } => {
+                task.acknowledge(epoch, is_renewal, is_automatic, acknowledgements).await;
+            }
+        }
+        task.shared.notify_polls();
+    }
+    task.shared.with(|state| {
+        if let Some(session) = state.sessions.get_mut(&node) {
+            session.ended = true;
+        }
+    });
+    task.shared.notify_polls();
+}
+
+struct SessionTask {
+    shared: Arc<Shared>,
+    node: i32,
+    /// The decoder; absent only while it decodes on another thread.
+    decoder: Option<ShareDecoder>,
+    backoff: Backoff,
+}
+
+impl SessionTask {
+    fn context(&self, api: &str) -> String {
+        format!("{api} of group {} at broker {}", self.shared.coordinator.group(), self.node)
+    }
+
+    fn id(&self) -> Option<SessionId> {
+        self.shared.with(|state| state.sessions.get(&self.node).map(|session| session.id))
+    }
+
+    async fn fetch(
+        &mut self,
+        epoch: i32,
+        added: Vec<PartitionId>,
+        forgotten: Vec<PartitionId>,
+        acknowledgements: Vec<Sent>,
+    ) {
+        let Some(id) = self.id() else { return };
+        let shared = Arc::clone(&self.shared);
+        let (options, share) = (&shared.options, &shared.share);
+        let max_records = i32::try_from(options.max_poll_records).unwrap_or(i32::MAX);
+        let brokers = shared.with(|state| state.targets.len().max(1));
+        // The memory limit applies to one round over all brokers.
+        let share_of_memory = i32::try_from(options.queued_max_bytes / brokers).unwrap_or(i32::MAX).max(1);
+        let build = |version| {
+            if share.acquire_mode == AcquireMode::RecordLimit && version < RENEWALS {
+                return Err(Error::UnsupportedVersion(
+                    "share.acquire.mode=record_limit needs Kafka 4.2 (KIP-1206): leave it out".to_owned(),
+                ));
+            }
+            Ok(ShareFetchRequest {
+                group_id: Some(shared.coordinator.group().to_owned()),
+                member_id: Some(shared.member_id.clone()),
+                share_session_epoch: epoch,
+                max_wait_ms: i32::try_from(options.fetch_max_wait.as_millis()).unwrap_or(i32::MAX),
+                min_bytes: options.fetch_min_bytes,
+                max_bytes: options.fetch_max_bytes.min(share_of_memory),
+                max_records,
+                batch_size: max_records,
+                share_acquire_mode: i8::from(share.acquire_mode == AcquireMode::RecordLimit),
+                topics: fetch_topics(&added, &acknowledgements),
+                forgotten_topics_data: forgotten_topics(&forgotten),
+                ..Default::default()
+            })
+        };
+        let limit = options.fetch_max_wait + shared.cluster.options().request_timeout;
+        let result = shared.cluster.send_with(self.node, limit, build).await;
+        shared.with(|state| {
+            if let Some(session) = state.sessions.get_mut(&self.node) {
+                session.fetching = false;
+            }
+        });
+        let response = match result {
+            Ok((_, response)) => response,
+            Err(error) => return self.failed(error, acknowledgements),
+        };
+        if let Err(code) = ErrorCode::from_i16(response.error_code).ok() {
+            let message = response.error_message.clone();
+            return self.failed(Error::explained(code, self.context("ShareFetch"), message), acknowledgements);
+        }
+        self.succeeded(id, epoch);
+        self.fetched(id, response, acknowledgements).await;
+    }
+
+    /// Applies a ShareFetch response without a top-level error.
+    async fn fetched(&mut self, id: SessionId, response: ShareFetchResponse, acknowledgements: Vec<Sent>) {
+        let lock_timeout = millis(response.acquisition_lock_timeout_ms);
+        let shared = Arc::clone(&self.shared);
+        if let Some(lock_timeout) = lock_timeout {
+            shared.with(|state| state.lock_timeout = Some(lock_timeout));
+        }
+        let mut outcomes: BTreeMap<PartitionId, (i16, Option<String>)> = BTreeMap::new();
+        let (mut fetched, mut errors, mut leaders, mut refresh) = (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut bytes, metadata) = (0, shared.cluster.metadata());
+        for topic in response.responses {
+            let name: Option<Arc<str>> = metadata.topic_name(&topic.topic_id).map(Arc::from);
+            for partition in topic.partitions {
+                let index = partition.partition_index;
+                outcomes.insert(
+                    (topic.topic_id, index),
+                    (partition.acknowledge_error_code, partition.acknowledge_error_message),
+                );
+                let Some(name) = &name else {
+                    refresh = true;
+                    continue;
+                };
+                let tp = TopicPartition::new(Arc::clone(name), index);
+                leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));
+                if let Err(code) = ErrorCode::from_i16(partition.error_code).ok() {
+                    let error = Error::explained(code, format!("ShareFetch from {tp}"), partition.error_message);
+                    refresh |= error.refresh_metadata() || error.retriable();
+                    if !error.retriable() {
+                        errors.push(error);
+                    }
+                } else if !partition.acquired_records.is_empty() {
+                    let records = partition.records.unwrap_or_default();
+                    bytes += records.len();
+                    fetched.push((topic.topic_id, Fetched { tp, records, acquired: partition.acquired_records }));
+                }
+            }
+        }
+        self.update_leaders(&leaders, &response.node_endpoints, refresh);
+        if refresh || !errors.is_empty() {
+            self.back_off();
+        }
+        let renewed_until = Instant::now() + lock_timeout.unwrap_or_default();
+        for sent in acknowledgements {
+            let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
+            self.outcome(id, sent, outcome, renewed_until).await;
+        }
+        let topic_ids: BTreeMap<TopicPartition, Uuid> =
+            fetched.iter().map(|(topic_id, fetched)| (fetched.tp.clone(), *topic_id)).collect();
+        let received_at = Instant::now();
+        let decoded = self.decode(fetched.into_iter().map(|(_, fetched)| fetched).collect(), bytes).await;
+        let locked_until = received_at + lock_timeout.unwrap_or(Duration::from_secs(30));
+        shared.with(|state| {
+            state.counters.bytes_fetched_total += bytes as u64;
+            state.queue.extend(errors.into_iter().map(Item::Error));
+            let decoded = match decoded {
+                Ok(decoded) => decoded,
+                Err(error) => return state.queue.push_back(Item::Error(error)),
+            };
+            // The coordinator may have removed the member while the records were decoded.
+            if state.sessions.get(&self.node).is_none_or(|session| session.id != id) {
+                return;
+            }
+            let mut invalid = Vec::new();
+            for partition in decoded.partitions {
+                let topic_id = topic_ids.get(&partition.tp).copied().unwrap_or_default();
+                let rows = state.rows.entry(partition.tp).or_default();
+                rows.use_topic(topic_id);
+                for range in partition.ranges {
+                    rows.insert(Acquired {
+                        first: range.first,
+                        last: range.last(),
+                        session: id,
+                        locked_until,
+                        states: range.states,
+                        lost: None,
+                        renewal_failed: false,
+                    });
+                }
+                invalid.extend(partition.errors);
+            }
+            // Rows before an invalid batch are returned before its error.
+            state.queue.extend(decoded.chunks.into_iter().map(Item::Chunk));
+            state.queue.extend(invalid.into_iter().map(Item::Error));
+        });
+    }
+
+    async fn decode(&mut self, fetched: Vec<Fetched>, bytes: usize) -> Result<DecodedResponse> {
+        let mut decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => self.shared.new_decoder(),
+        };
+        let (decoder, decoded) = if bytes < LARGE_RESPONSE {
+            let decoded = decoder.decode(fetched);
+            (decoder, decoded)
+        } else {
+            blocking(move || {
+                let decoded = decoder.decode(fetched);
+                (decoder, decoded)
+            })
+            .await?
+        };
+        // After an error, the decoder may hold rows of the failed response.
+        self.decoder = Some(if decoded.is_ok() { decoder } else { self.shared.new_decoder() });
+        decoded
+    }
+
+    /// Records the outcome of one partition's acknowledgements. If some range of several was invalid, the broker has
+    /// applied none, so each range is sent again alone.
+    async fn outcome(
+        &mut self,
+        id: SessionId,
+        sent: Sent,
+        outcome: Option<&(i16, Option<String>)>,
+        renewed_until: Instant,
+    ) {
+        let context = format!("acknowledgement of {}", sent.tp);
+        let error = match outcome {
+            None => Some(Error::protocol(format!("broker {}", self.node), format!("{context} has no response"))),
+            Some((code, message)) => ErrorCode::from_i16(*code).ok().err().map(|code| {
+                let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
+                Error::explained(code, format!("{context}, offsets {}", join_ranges(&ranges)), message.clone())
+            }),
+        };
+        let is_invalid = matches!(&error, Some(Error::Server { code: ErrorCode::INVALID_RECORD_STATE, .. }));
+        if is_invalid && sent.taken.len() > 1 {
+            for taken in &sent.taken {
+                let one = Sent { taken: vec![taken.clone()], ..sent.clone() };
+                let error = self.resend(id, &one).await;
+                self.shared.settle(&one, error, renewed_until);
+            }
+            self.shared.complete(&sent.tp);
+            return;
+        }
+        self.shared.settle(&sent, error, renewed_until);
+        self.shared.complete(&sent.tp);
+    }
+
+    /// Sends the acknowledgements of one range alone. Returns the error, if any.
+    async fn resend(&mut self, id: SessionId, sent: &Sent) -> Option<Error> {
+        let epoch = self.shared.with(|state| {
+            state.sessions.get(&self.node).filter(|session| session.id == id && session.epoch > 0).map(|s| s.epoch)
+        });
+        let lost = || Error::server(ErrorCode::INVALID_RECORD_STATE, format!("acknowledgement of {}", sent.tp));
+        let Some(epoch) = epoch else { return Some(lost()) };
+        let is_renewal = sent.taken.iter().flat_map(|taken| &taken.types).any(|kind| *kind == Some(4));
+        match self.send_acknowledgements(epoch, is_renewal, std::slice::from_ref(sent)).await {
+            Ok(response) => {
+                self.succeeded(id, epoch);
+                let partition = response.responses.into_iter().flat_map(|topic| topic.partitions).next();
+                let (code, message) = partition.map_or((0, None), |p| (p.error_code, p.error_message));
+                let code = ErrorCode::from_i16(code).ok().err()?;
+                let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
+                let context = format!("acknowledgement of {}, offsets {}", sent.tp, join_ranges(&ranges));
+                Some(Error::explained(code, context, message))
+            }
+            Err(error) => {
+                self.failed(error.clone(), Vec::new());
+                Some(error)
+            }
+        }
+    }
+
+    async fn send_acknowledgements(
+        &self,
+        epoch: i32,
+        is_renewal: bool,
+        sent: &[Sent],
+    ) -> Result<ShareAcknowledgeResponse> {
+        let shared = &self.shared;
+        let build = |version| {
+            if is_renewal && version < RENEWALS {
+                return Err(Error::UnsupportedVersion(
+                    "renewing acquisition locks needs Kafka 4.2 (KIP-1222)".to_owned(),
+                ));
+            }
+            Ok(ShareAcknowledgeRequest {
+                group_id: Some(shared.coordinator.group().to_owned()),
+                member_id: Some(shared.member_id.clone()),
+                share_session_epoch: epoch,
+                is_renew_ack: is_renewal,
+                topics: acknowledge_topics(sent),
+                ..Default::default()
+            })
+        };
+        let limit = shared.cluster.options().request_timeout;
+        let (_, response) = shared.cluster.send_with(self.node, limit, build).await?;
+        match ErrorCode::from_i16(response.error_code).ok() {
+            Ok(()) => Ok(response),
+            Err(code) => Err(Error::explained(code, self.context("ShareAcknowledge"), response.error_message.clone())),
+        }
+    }
+
+    async fn acknowledge(&mut self, epoch: i32, is_renewal: bool, is_automatic: bool, acknowledgements: Vec<Sent>) {
+        let Some(id) = self.id() else { return };
+        let response = match self.send_acknowledgements(epoch, is_renewal, &acknowledgements).await {
+            Ok(response) => response,
+            Err(error @ Error::UnsupportedVersion(_)) => {
+                // The request was not sent, so the session continues.
+                for sent in &acknowledgements {
+                    self.renewal_failed(sent, is_automatic, &error);
+                }
+                return;
+            }
+            Err(error) => return self.failed(error, if is_automatic { Vec::new() } else { acknowledgements }),
+        };
+        self.succeeded(id, epoch);
+        let lock_timeout = millis(response.acquisition_lock_timeout_ms)
+            .or_else(|| self.shared.with(|state| state.lock_timeout))
+            .unwrap_or_default();
+        let renewed_until = Instant::now() + lock_timeout;
+        let (mut outcomes, mut leaders) = (BTreeMap::new(), Vec::new());
+        for topic in response.responses {
+            for partition in topic.partitions {
+                if let Some(name) = self.shared.cluster.metadata().topic_name(&topic.topic_id) {
+                    let tp = TopicPartition::new(name, partition.partition_index);
+                    leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));
+                }
+                let outcome = (partition.error_code, partition.error_message);
+                outcomes.insert((topic.topic_id, partition.partition_index), outcome);
+            }
+        }
+        let refresh = outcomes.values().any(|(code, _)| ErrorCode::from_i16(*code).retriable());
+        self.update_leaders(&leaders, &response.node_endpoints, refresh);
+        for sent in acknowledgements {
+            let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
+            if !is_automatic {
+                self.outcome(id, sent, outcome, renewed_until).await;
+                continue;
+            }
+            let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
+            match outcome.map_or(Ok(()), |(code, _)| ErrorCode::from_i16(*code).ok()) {
+                Ok(()) => self.shared.with(|state| {
+                    if let Some(rows) = state.rows.get_mut(&sent.tp) {
+                        rows.extend_locks(&ranges, renewed_until);
+                    }
+                }),
+                Err(code) => self.renewal_failed(&sent, true, &Error::server(code, format!("renewal for {}", sent.tp))),
+            }
+        }
+    }
+
+    /// Records that locks could not be renewed. The rows stay with the application until their locks end.
+    fn renewal_failed(&self, sent: &Sent, is_automatic: bool, error: &Error) {
+        let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
+        if !is_automatic {
+            self.shared.settle(sent, Some(error.clone()), Instant::now());
+            self.shared.complete(&sent.tp);
+            return;
+        }
+        tracing::warn!(
+            client_id = self.shared.cluster.client_id(),
+            group_id = self.shared.coordinator.group(),
+            "acquisition locks of {} cannot be renewed, so other members may get offsets {} again: {error}",
+            sent.tp,
+            join_ranges(&ranges)
+        );
+        self.shared.with(|state| {
+            if let Some(rows) = state.rows.get_mut(&sent.tp) {
+                rows.renewal_failed(&ranges);
+            }
+        });
+    }
+
+    /// Advances the session after a successful response.
+    fn succeeded(&mut self, id: SessionId, epoch: i32) {
+        self.backoff.reset();
+        self.shared.with(|state| {
+            let Some(session) = state.sessions.get_mut(&self.node).filter(|session| session.id == id) else { return };
+            session.epoch = if epoch == FINAL_EPOCH { 0 } else { next_epoch(epoch) };
+            if epoch == FINAL_EPOCH {
+                session.listed.clear();
+            }
+        });
+    }
+
+    /// Ends the session after a failed request. The broker releases its rows, so their acknowledgements fail.
+    fn failed(&mut self, error: Error, acknowledgements: Vec<Sent>) {
+        let shared = &self.shared;
+        tracing::debug!(
+            client_id = shared.cluster.client_id(),
+            group_id = shared.coordinator.group(),
+            "the share session with broker {} has ended: {error}",
+            self.node
+        );
+        shared.with(|state| state.lose_session(self.node, &error));
+        for sent in &acknowledgements {
+            shared.settle(sent, Some(error.clone()), Instant::now());
+            shared.complete(&sent.tp);
+        }
+        if error.retriable() {
+            shared.cluster.request_refresh();
+        } else {
+            shared.fail(super::member::unsupported(error));
+        }
+        self.back_off();
+    }
+
+    /// Sends no request for a while.
+    fn back_off(&mut self) {
+        let delay = self.backoff.next_delay();
+        self.shared.with(|state| {
+            if let Some(session) = state.sessions.get_mut(&self.node) {
+                session.not_before = Some(Instant::now() + delay);
+            }
+        });
+    }
+
+    fn update_leaders(&self, leaders: &[ReportedLeader], endpoints: &[NodeEndpoint], refresh: bool) {
+        let addresses: Vec<_> =
+            endpoints.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect();
+        if !leaders.is_empty() {
+            self.shared.cluster.update_leaders(leaders, &addresses);
+        }
+        if refresh {
+            self.shared.cluster.request_refresh();
+        }
+    }
+}
+
+fn millis(time: i32) -> Option<Duration> {
+    u64::try_from(time).ok().filter(|time| *time > 0).map(Duration::from_millis)
+}
+
+/// Returns the leader that a response names because it has changed. Other responses have an epoch of 0.
+fn reported_leader(tp: &TopicPartition, topic_id: Uuid, current: &LeaderIdAndEpoch) -> Option<ReportedLeader> {
+    let leader = Leader { node: current.leader_id, epoch: current.leader_epoch };
+    (leader.node >= 0 && leader.epoch > 0).then(|| ReportedLeader { tp: tp.clone(), topic_id, leader })
+}
+
+fn fetch_topics(added: &[PartitionId], acknowledgements: &[Sent]) -> Vec<FetchTopic> {
+    let mut topics: BTreeMap<Uuid, BTreeMap<i32, FetchPartition>> = BTreeMap::new();
+    let entry = |index| FetchPartition { partition_index: index, ..Default::default() };
+    for (topic_id, index) in added {
+        topics.entry(*topic_id).or_default().insert(*index, entry(*index));
+    }
+    for sent in acknowledgements {
+        let partition = topics.entry(sent.topic_id).or_default().entry(sent.tp.partition);
+        partition.or_insert_with(|| entry(sent.tp.partition)).acknowledgement_batches = encode(&sent.taken);
+    }
+    let topic = |(topic_id, partitions): (Uuid, BTreeMap<i32, FetchPartition>)| FetchTopic {
+        topic_id,
+        partitions: partitions.into_values().collect(),
+        ..Default::default()
+    };
+    topics.into_iter().map(topic).collect()
+}
+
+fn forgotten_topics(forgotten: &[PartitionId]) -> Vec<ForgottenTopic> {
+    let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+    for (topic_id, index) in forgotten {
+        topics.entry(*topic_id).or_default().push(*index);
+    }
+    let topic = |(topic_id, partitions)| ForgottenTopic { topic_id, partitions, ..Default::default() };
+    topics.into_iter().map(topic).collect()
+}
+
+fn acknowledge_topics(acknowledgements: &[Sent]) -> Vec<AcknowledgeTopic> {
+    let mut topics: BTreeMap<Uuid, Vec<AcknowledgePartition>> = BTreeMap::new();
+    for sent in acknowledgements {
+        topics.entry(sent.topic_id).or_default().push(AcknowledgePartition {
+            partition_index: sent.tp.partition,
+            acknowledgement_batches: encode(&sent.taken),
+            ..Default::default()
+        });
+    }
+    let topic = |(topic_id, partitions)| AcknowledgeTopic { topic_id, partitions, ..Default::default() };
+    topics.into_iter().map(topic).collect()
+}

@@ -1,0 +1,135 @@
+//! Resources shared by polls, the membership and the sessions of a share consumer.
+
+use std::sync::{Arc, Mutex};
+
+use samsarrow_arrow::decode::{DecodeOptions, Decoder};
+use samsarrow_arrow::{Pool, Topics};
+use samsarrow_wire::sync::lock;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::decode::{CHUNK_BYTES, ShareDecoder, schema_of};
+use super::options::ShareOptions;
+use super::session;
+use super::state::{Sent, State};
+use crate::cluster::coordinator::Coordinator;
+use crate::cluster::{Cluster, ConnectionKind};
+use crate::config::{ConsumerOptions, Options};
+use crate::error::{Error, Result};
+use crate::fetcher::decode_options;
+use crate::types::TopicPartition;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The cluster, with the connections of share sessions.
+    pub(super) cluster: Cluster,
+    pub(super) coordinator: Coordinator,
+    pub(super) options: ConsumerOptions,
+    pub(super) share: ShareOptions,
+    pub(super) member_id: String,
+    pub(super) topics: Topics,
+    pool: Pool,
+    state: Mutex<State>,
+    /// Notifies the membership and the sessions of changes.
+    pub(super) tasks: watch::Sender<u64>,
+    /// Notifies waiting calls of changes.
+    pub(super) polls: watch::Sender<u64>,
+}
+
+impl Shared {
+    pub(super) fn new(options: &Options, share: ShareOptions) -> Result<Arc<Shared>> {
+        let cluster = Cluster::new(options)?;
+        let group = options.consumer.group.id.clone().unwrap_or_default();
+        Ok(Arc::new(Shared {
+            coordinator: Coordinator::new(cluster.clone(), &group),
+            cluster: cluster.with_connections(ConnectionKind::Share),
+            options: options.consumer.clone(),
+            share,
+            member_id: crate::group::new_member_id(),
+            topics: Topics::default(),
+            pool: Pool::default(),
+            state: Mutex::new(State::new()),
+            tasks: watch::Sender::new(0),
+            polls: watch::Sender::new(0),
+        }))
+    }
+
+    /// Runs `work` with the locked state.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut lock(&self.state))
+    }
+
+    pub(super) fn notify_tasks(&self) {
+        self.tasks.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    pub(super) fn notify_polls(&self) {
+        self.polls.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    pub(super) fn decode_options(&self) -> DecodeOptions {
+        DecodeOptions { max_bytes: CHUNK_BYTES, ..decode_options(&self.options) }
+    }
+
+    /// Returns a decoder that shares the topic dictionary and memory pool with the other sessions.
+    pub(super) fn new_decoder(&self) -> ShareDecoder {
+        let options = self.decode_options();
+        let schema = schema_of(&options);
+        ShareDecoder::new(Decoder::sharing(options, self.topics.clone(), self.pool.clone()), schema)
+    }
+
+    /// Starts the tasks of brokers that lead assigned partitions.
+    pub(super) fn start_sessions(self: &Arc<Self>) {
+        let new: Vec<i32> = self.with(|state| {
+            if state.closing {
+                return Vec::new();
+            }
+            let nodes: Vec<i32> = state.targets.keys().copied().collect();
+            nodes.into_iter().filter(|node| state.add_session(*node)).collect()
+        });
+        for node in new {
+            tokio::spawn(session::run(Arc::clone(self), node));
+        }
+    }
+
+    /// Makes the next poll raise an error.
+    pub(super) fn fail(&self, error: Error) {
+        self.with(|state| state.failure = Some(error));
+        self.notify_polls();
+    }
+
+    /// Applies the result of acknowledgements.
+    pub(super) fn settle(&self, sent: &Sent, error: Option<Error>, renewed_until: Instant) {
+        if let Some(error) = &error {
+            tracing::warn!(
+                client_id = self.cluster.client_id(),
+                group_id = self.coordinator.group(),
+                "records of {} are not acknowledged, and may be delivered again: {error}",
+                sent.tp
+            );
+        }
+        self.with(|state| {
+            if let Some(rows) = state.rows.get_mut(&sent.tp) {
+                for taken in &sent.taken {
+                    match &error {
+                        None => rows.applied(taken, renewed_until),
+                        Some(_) => rows.rejected(taken),
+                    }
+                }
+            }
+            let count = sent.taken.iter().map(super::acks::Taken::count).sum();
+            state.record(&sent.tp, count, error.map_or(Ok(()), Err));
+        });
+    }
+
+    /// Records that a request with acknowledgements of the partition has completed.
+    pub(super) fn complete(&self, tp: &TopicPartition) {
+        self.with(|state| {
+            if let Some(rows) = state.rows.get_mut(tp) {
+                rows.complete();
+            }
+            state.finish_commits();
+        });
+        self.notify_polls();
+    }
+}

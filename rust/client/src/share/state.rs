@@ -1,0 +1,326 @@
+//! State shared by polls, the membership and the sessions of a share consumer.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+use tokio::time::Instant;
+
+use super::acks::{PartitionRows, RowState, SessionId, Taken};
+use super::decode::Chunk;
+use crate::collections::HashMap;
+use crate::error::Error;
+use crate::types::{TopicPartition, join_limited};
+
+/// Id and number of a partition, as requests identify it.
+pub(super) type PartitionId = (Uuid, i32);
+/// Result of the acknowledgements of each partition.
+pub type Outcomes = BTreeMap<TopicPartition, std::result::Result<(), Error>>;
+
+/// Rows or an error that a poll returns.
+#[derive(Debug)]
+pub(super) enum Item {
+    Chunk(Chunk),
+    Error(Error),
+}
+
+/// The session with one broker.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    /// Epoch of the next request; 0 if the session is closed.
+    pub(super) epoch: i32,
+    /// Partitions that the broker has in the session.
+    pub(super) listed: BTreeSet<PartitionId>,
+    /// Number of the last poll for which records were requested.
+    pub(super) fetched_for: u64,
+    /// Number of the last poll for which acknowledgements were sent.
+    pub(super) acknowledged_for: u64,
+    /// True if acknowledgements must be sent without waiting for a poll.
+    pub(super) flush: bool,
+    pub(super) fetching: bool,
+    /// Time before which no request is sent, after a failure.
+    pub(super) not_before: Option<Instant>,
+    /// True once the task has closed the session and ended.
+    pub(super) ended: bool,
+}
+
+/// Acknowledgements of one partition in a request.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) tp: TopicPartition,
+    pub(super) topic_id: Uuid,
+    pub(super) taken: Vec<Taken>,
+}
+
+/// Request of a commit: the value of [`PartitionRows::completed`] that each partition must reach.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    needs: BTreeMap<TopicPartition, u64>,
+}
+
+/// A commit in the background.
+#[derive(Debug)]
+pub(super) struct PendingCommit {
+    pub(super) number: u64,
+    pub(super) ticket: Ticket,
+    pub(super) ranges: Vec<(TopicPartition, Vec<(i64, i64)>)>,
+}
+
+/// A completed commit in the background.
+#[derive(Debug)]
+pub struct Completed {
+    /// Number that `commit_async` has returned.
+    pub number: u64,
+    /// Acknowledged offsets, as ranges including both ends.
+    pub ranges: Vec<(TopicPartition, Vec<(i64, i64)>)>,
+    pub outcomes: Outcomes,
+}
+
+/// Counters for metrics, with Java's names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counters {
+    pub acknowledgements_send_total: u64,
+    pub acknowledgements_error_total: u64,
+    pub fetch_total: u64,
+    pub records_consumed_total: u64,
+    pub bytes_fetched_total: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) subscription: BTreeSet<String>,
+    /// Number of changes of the subscription.
+    pub(super) subscription_version: u64,
+    /// Acquired rows. Partitions without rows stay, so that their counts of acknowledgements continue.
+    pub(super) rows: HashMap<TopicPartition, PartitionRows>,
+    pub(super) sessions: BTreeMap<i32, Session>,
+    /// Partitions to read from each broker.
+    pub(super) targets: BTreeMap<i32, BTreeMap<PartitionId, TopicPartition>>,
+    pub(super) queue: VecDeque<Item>,
+    /// Error of the membership, which the next poll raises.
+    pub(super) failure: Option<Error>,
+    /// Number of polls so far.
+    pub(super) polls: u64,
+    /// Number of waiting polls.
+    pub(super) waiting: usize,
+    pub(super) last_poll: Instant,
+    /// Duration of acquisition locks, once a broker has reported it.
+    pub(super) lock_timeout: Option<Duration>,
+    /// Results of acknowledgements since the last commit.
+    pub(super) outcomes: Outcomes,
+    pub(super) commits: VecDeque<PendingCommit>,
+    pub(super) completed: VecDeque<Completed>,
+    pub(super) next_commit: u64,
+    pub(super) closing: bool,
+    pub(super) closed: bool,
+    pub(super) next_session: u64,
+    /// Broker that was fetched from last, with `share.acquire.mode=record_limit`.
+    pub(super) last_fetched: Option<i32>,
+    pub(super) counters: Counters,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self {
+            subscription: BTreeSet::new(),
+            subscription_version: 0,
+            rows: HashMap::default(),
+            sessions: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            queue: VecDeque::new(),
+            failure: None,
+            polls: 0,
+            waiting: 0,
+            last_poll: Instant::now(),
+            lock_timeout: None,
+            outcomes: Outcomes::new(),
+            commits: VecDeque::new(),
+            completed: VecDeque::new(),
+            next_commit: 0,
+            closing: false,
+            closed: false,
+            next_session: 0,
+            last_fetched: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Returns the assigned partitions.
+    pub(super) fn assignment(&self) -> BTreeSet<TopicPartition> {
+        self.targets.values().flat_map(|targets| targets.values().cloned()).collect()
+    }
+
+    /// Adds the session of a broker. Returns true if the broker had none with a running task.
+    pub(super) fn add_session(&mut self, node: i32) -> bool {
+        if self.sessions.get(&node).is_some_and(|session| !session.ended) {
+            return false;
+        }
+        self.next_session += 1;
+        let id = SessionId { node, number: self.next_session };
+        let session = Session {
+            id,
+            epoch: 0,
+            listed: BTreeSet::new(),
+            fetched_for: 0,
+            acknowledged_for: 0,
+            flush: false,
+            fetching: false,
+            not_before: None,
+            ended: false,
+        };
+        self.sessions.insert(node, session);
+        true
+    }
+
+    /// Ends the session of a broker, whose locks are lost with it. The next request opens a new one.
+    pub(super) fn lose_session(&mut self, node: i32, error: &Error) {
+        let number = self.next_session + 1;
+        let Some(session) = self.sessions.get_mut(&node) else { return };
+        let lost = session.id;
+        self.next_session = number;
+        session.id = SessionId { node, number };
+        session.epoch = 0;
+        session.listed.clear();
+        for rows in self.rows.values_mut() {
+            rows.lose(lost, error);
+        }
+    }
+
+    /// Ends all sessions, after the coordinator has removed the member.
+    pub(super) fn lose_all_sessions(&mut self, error: &Error) {
+        let nodes: Vec<i32> = self.sessions.keys().copied().collect();
+        for node in nodes {
+            self.lose_session(node, error);
+        }
+    }
+
+    /// Takes the acknowledgements that wait to be sent in a session, of the partitions for which `include` returns true.
+    /// Reports those that can no longer be sent.
+    pub(super) fn take_pending(
+        &mut self,
+        session: SessionId,
+        now: Instant,
+        include: impl Fn(&PartitionId) -> bool,
+    ) -> Vec<Sent> {
+        let (mut sent, mut failed) = (Vec::new(), Vec::new());
+        for (tp, rows) in &mut self.rows {
+            if !include(&(rows.topic_id, tp.partition)) {
+                continue;
+            }
+            let (taken, too_late) = rows.take_pending(session, now);
+            if !taken.is_empty() {
+                sent.push(Sent { tp: tp.clone(), topic_id: rows.topic_id, taken });
+            }
+            failed.extend(too_late.into_iter().map(|(taken, lost)| (tp.clone(), taken, lost)));
+        }
+        sent.sort_by(|a, b| a.tp.cmp(&b.tp));
+        for (tp, taken, lost) in failed {
+            let error = lost.unwrap_or_else(|| {
+                let text =
+                    format!("offsets {} of {tp}: their acquisition lock has ended", join_ranges(&taken.ranges()));
+                Error::server(ErrorCode::INVALID_RECORD_STATE, text)
+            });
+            self.record(&tp, taken.count(), Err(error));
+        }
+        self.finish_commits();
+        sent
+    }
+
+    /// Returns true if any row of the session waits to be acknowledged with a type for which `is` returns true.
+    pub(super) fn has_pending(&self, session: SessionId, is: impl Fn(RowState) -> bool + Copy) -> bool {
+        self.rows.values().any(|rows| {
+            rows.ranges().any(|range| range.session == session && range.states.iter().any(|state| is(*state)))
+        })
+    }
+
+    /// Returns true if acknowledgements of lost sessions wait to be reported.
+    pub(super) fn has_lost(&self) -> bool {
+        let pending = |rows: &PartitionRows| {
+            rows.ranges().any(|range| range.lost.is_some() && range.states.iter().any(|state| state.is_pending()))
+        };
+        self.rows.values().any(pending)
+    }
+
+    /// Records the result of acknowledgements of one partition.
+    pub(super) fn record(&mut self, tp: &TopicPartition, count: usize, outcome: std::result::Result<(), Error>) {
+        self.counters.acknowledgements_send_total += count as u64;
+        if let Err(error) = &outcome {
+            self.counters.acknowledgements_error_total += count as u64;
+            tracing::debug!("acknowledgements of {count} records of {tp} failed: {error}");
+        }
+        let known = self.outcomes.entry(tp.clone()).or_insert(Ok(()));
+        if known.is_ok() {
+            *known = outcome;
+        }
+    }
+
+    /// Completes commits whose acknowledgements have all been answered, in the order of the calls.
+    pub(super) fn finish_commits(&mut self) {
+        while self.commits.front().is_some_and(|commit| self.is_complete(&commit.ticket)) {
+            let Some(PendingCommit { number, ranges, ticket }) = self.commits.pop_front() else { return };
+            let outcomes = self.take_outcomes(&ticket);
+            self.completed.push_back(Completed { number, ranges, outcomes });
+        }
+    }
+
+    /// Returns a ticket for all acknowledgements that wait to be sent or are in flight, and flushes their sessions.
+    pub(super) fn flush(&mut self) -> Ticket {
+        let needs = self.rows.iter().filter_map(|(tp, rows)| Some((tp.clone(), rows.completed_at()?))).collect();
+        for session in self.sessions.values_mut() {
+            session.flush = true;
+        }
+        Ticket { needs }
+    }
+
+    pub(super) fn is_complete(&self, ticket: &Ticket) -> bool {
+        let done = |(tp, need): (&TopicPartition, &u64)| self.rows.get(tp).is_none_or(|rows| rows.completed >= *need);
+        ticket.needs.iter().all(done)
+    }
+
+    /// Takes the results since the last commit. Partitions of the ticket without a result are complete.
+    pub(super) fn take_outcomes(&mut self, ticket: &Ticket) -> Outcomes {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        for tp in ticket.needs.keys() {
+            outcomes.entry(tp.clone()).or_insert(Ok(()));
+        }
+        outcomes
+    }
+
+    /// Returns the offsets that wait to be acknowledged, by partition.
+    pub(super) fn pending_ranges(&self) -> Vec<(TopicPartition, Vec<(i64, i64)>)> {
+        let mut all = Vec::new();
+        for (tp, rows) in &self.rows {
+            let mut ranges: Vec<(i64, i64)> = Vec::new();
+            for range in rows.ranges() {
+                let types = range.states.iter().map(|state| state.is_pending().then_some(*state as i8)).collect();
+                for (first, last) in (Taken { first: range.first, types }).ranges() {
+                    match ranges.last_mut() {
+                        Some((_, end)) if *end + 1 == first => *end = last,
+                        _ => ranges.push((first, last)),
+                    }
+                }
+            }
+            if !ranges.is_empty() {
+                all.push((tp.clone(), ranges));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// Replaces a state of all rows.
+    pub(super) fn replace(&mut self, from: RowState, to: RowState) {
+        for rows in self.rows.values_mut() {
+            rows.replace(from, to);
+        }
+    }
+}
+
+/// Formats ranges of offsets for an error text.
+pub(super) fn join_ranges(ranges: &[(i64, i64)]) -> String {
+    join_limited(
+        ranges.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") }),
+    )
+}
