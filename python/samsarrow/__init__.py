@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from samsarrow.aio_consumer import AsyncConsumer
     from samsarrow.aio_producer import AsyncProducer
     from samsarrow.aio_registry import AsyncSchemaRegistry
+    from samsarrow.aio_share import AsyncShareConsumer
     from samsarrow.codec import decode_batches, encode_batches
     from samsarrow.consumer import Consumer
     from samsarrow.display import show
@@ -46,11 +47,18 @@ if TYPE_CHECKING:
         WakeupError,
     )
     from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
-    from samsarrow.metrics.client import AdminMetrics, ConsumerMetrics, NodeMetrics, ProducerMetrics
+    from samsarrow.metrics.client import (
+        AdminMetrics,
+        ConsumerMetrics,
+        NodeMetrics,
+        ProducerMetrics,
+        ShareConsumerMetrics,
+    )
     from samsarrow.producer import Producer
     from samsarrow.registry import RegisteredSchema, SchemaReference, SchemaRegistry
     from samsarrow.results import PartialFailureError, Results
     from samsarrow.segment import read_segment
+    from samsarrow.share import ShareConsumer
     from samsarrow.tables import read, write
     from samsarrow.tokens import TokenProvider
     from samsarrow.types import (
@@ -104,6 +112,7 @@ _MODULES = {
     "aio_consumer": ("AsyncConsumer",),
     "aio_producer": ("AsyncProducer",),
     "aio_registry": ("AsyncSchemaRegistry",),
+    "aio_share": ("AsyncShareConsumer",),
     "codec": ("decode_batches", "encode_batches"),
     "consumer": ("Consumer",),
     "display": ("show",),
@@ -120,10 +129,11 @@ _MODULES = {
         "WakeupError",
     ),
     "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
-    "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics"),
+    "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics", "ShareConsumerMetrics"),
     "producer": ("Producer",),
     "registry": ("RegisteredSchema", "SchemaReference", "SchemaRegistry"),
     "segment": ("read_segment",),
+    "share": ("ShareConsumer",),
     "tables": ("read", "write"),
     "tokens": ("TokenProvider",),
     "types": (
@@ -188,6 +198,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncSchemaRegistry",
+    "AsyncShareConsumer",
     "AuthenticationError",
     "AuthorizationError",
     "Avro",
@@ -237,6 +248,8 @@ __all__ = [
     "SchemaRegistry",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "ShareConsumer",
+    "ShareConsumerMetrics",
     "TokenProvider",
     "TopicListing",
     "TopicPartition",

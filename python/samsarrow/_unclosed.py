@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from samsarrow import _core
 from samsarrow.exceptions import ForkError, KafkaError
@@ -17,7 +18,10 @@ EXIT_TIMEOUT = 5.0
 # Maximum additional seconds for producers to log undelivered records.
 _LOG_TIMEOUT = 1.0
 
-_consumers: dict[int, _core.Consumer] = {}
+# A consumer or a share consumer of the Rust client.
+_AnyConsumer = TypeVar("_AnyConsumer", _core.Consumer, _core.ShareConsumer)
+
+_consumers: dict[int, _core.Consumer | _core.ShareConsumer] = {}
 _producers: dict[int, tuple[_core.Producer, str]] = {}
 # Process ids of multiprocessing children that call `close_all` when they exit.
 _registered: set[int] = set()
@@ -27,7 +31,7 @@ _closing: list[tuple[_core.Call[None], _core.Producer | None]] = []
 
 
 def watch_consumer(
-    client: object, core: _core.Consumer, close: Callable[[_core.Consumer], None]
+    client: object, core: _AnyConsumer, close: Callable[[_AnyConsumer], None]
 ) -> weakref.finalize[..., object]:
     """Registers a consumer, which is closed by `close` when `client` is garbage collected, or closed at exit."""
     _consumers[id(core)] = core
@@ -56,13 +60,13 @@ def _watch(client: object, function: Callable[..., None], core: object) -> weakr
     return finalizer
 
 
-def unregister(core: _core.Consumer | _core.Producer) -> None:
+def unregister(core: _core.Consumer | _core.ShareConsumer | _core.Producer) -> None:
     """Removes a client that the application closes itself."""
     _consumers.pop(id(core), None)
     _producers.pop(id(core), None)
 
 
-def close_consumer(core: _core.Consumer, seconds: float = EXIT_TIMEOUT) -> None:
+def close_consumer(core: _core.Consumer | _core.ShareConsumer, seconds: float = EXIT_TIMEOUT) -> None:
     """Closes a consumer, so that it leaves its group, and waits until it is closed."""
     _consumers.pop(id(core), None)
     # After a fork the consumer belongs to the parent process, and `close` raises ForkError.
@@ -70,7 +74,7 @@ def close_consumer(core: _core.Consumer, seconds: float = EXIT_TIMEOUT) -> None:
         core.close(seconds).wait()
 
 
-def close_consumer_in_background(core: _core.Consumer) -> None:
+def close_consumer_in_background(core: _core.Consumer | _core.ShareConsumer) -> None:
     """Closes a consumer without waiting, because the caller may be the thread of an event loop."""
     _consumers.pop(id(core), None)
     with suppress(KafkaError):

@@ -187,6 +187,27 @@ class ConsumerMetrics(ClientMetrics):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShareConsumerMetrics(ClientMetrics):
+    """Metrics of a share consumer since it was created. The first five have Java's names.
+
+    Attributes:
+        acknowledgements_send_total: acknowledged records, including gaps and renewals.
+        acknowledgements_error_total: records whose acknowledgement failed, so that they may be delivered again.
+        fetch_total: ShareFetch requests.
+        records_consumed_total: rows returned by polls.
+        bytes_consumed_total: bytes of fetched batches, compressed.
+        last_poll: seconds since the last `poll` began; None before the first `poll`.
+    """
+
+    acknowledgements_send_total: int
+    acknowledgements_error_total: int
+    fetch_total: int
+    records_consumed_total: int
+    bytes_consumed_total: int
+    last_poll: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdminMetrics(ClientMetrics):
     """Metrics of an admin client since it was created."""
 
@@ -311,6 +332,22 @@ def of_consumer(core: _core.Metrics) -> ConsumerMetrics:
         failed_rebalances=samples.integer("failed-rebalance-total"),
         last_poll=last_poll[()] if last_poll else None,
         topics=samples.by_label("records-consumed-total", "topic"),
+    )
+
+
+def of_share_consumer(core: _core.Metrics, counters: tuple[int, int, int, int, int]) -> ShareConsumerMetrics:
+    """Returns the current metrics of a share consumer."""
+    samples = _Samples(core)
+    last_poll = samples.values.get(("last-poll-seconds-ago", "none"))
+    sent, failed, fetches, records, count = counters
+    return ShareConsumerMetrics(
+        **samples.common(),
+        acknowledgements_send_total=sent,
+        acknowledgements_error_total=failed,
+        fetch_total=fetches,
+        records_consumed_total=records,
+        bytes_consumed_total=count,
+        last_poll=last_poll[()] if last_poll else None,
     )
 
 

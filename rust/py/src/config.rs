@@ -15,6 +15,16 @@ use crate::{aws, metrics, token_provider};
 
 /// Parses (name, value) pairs according to the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
+    parse_with(py, kind, pairs, |values| Ok((Options::parse(kind, values)?, ()))).map(|(options, ())| options)
+}
+
+/// Like [`parse`], but passes the converted pairs to `parse_pairs`.
+pub(crate) fn parse_with<T>(
+    py: Python<'_>,
+    kind: ClientKind,
+    pairs: Vec<(String, Bound<'_, PyAny>)>,
+    parse_pairs: impl FnOnce(Vec<(String, OptionValue)>) -> Result<(Options, T), Error>,
+) -> PyResult<(Options, T)> {
     let _guard = interpreter_guard::acquire(py);
     let mut values = Vec::with_capacity(pairs.len());
     let mut provider = None;
@@ -40,7 +50,7 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
         let value = convert(&name, &value).map_err(|error| config::check_name(kind, &name).err().unwrap_or(error));
         values.push((name, value.map_err(|error| to_py(py, &error))?));
     }
-    let mut options = Options::parse(kind, values).map_err(|error| to_py(py, &error))?;
+    let (mut options, more) = parse_pairs(values).map_err(|error| to_py(py, &error))?;
     if let Some(sasl) = &mut options.common.security.sasl {
         token_provider::provide(py, sasl, provider)?;
         aws::provide(py, sasl)?;
@@ -56,7 +66,7 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     {
         warn(py, &text)?;
     }
-    Ok(options)
+    Ok((options, more))
 }
 
 /// Emits a warning that refers to the code that created the client, which is one frame above the Python class.

@@ -15,6 +15,7 @@ mod producer;
 mod rebalance;
 mod registry;
 mod segment;
+mod share_consumer;
 mod spark;
 mod testing;
 mod text_writer;
@@ -103,6 +104,8 @@ mod _core {
     use super::registry::Registry;
     #[pymodule_export]
     use super::segment::{LogDump, SegmentReader, check_index};
+    #[pymodule_export]
+    use super::share_consumer::ShareConsumer;
     #[pymodule_export]
     use super::spark::{SparkDriver, spark_columns, spark_options, spark_write_options};
     #[pymodule_export]

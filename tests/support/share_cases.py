@@ -1,0 +1,256 @@
+"""Cases of share consumers that run on Apache Kafka and on the embedded broker, with locks of one second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from samsarrow import Admin, Producer, ShareConsumer, TopicPartition
+from samsarrow.admin_types import ConfigResource, ConfigResourceType
+
+LOCK_S = 1.0
+"""Time for which records are locked in these cases."""
+
+
+def earliest(servers: str, group: str) -> None:
+    """Makes a new share group read topics from their beginning."""
+    with Admin(bootstrap_servers=servers) as admin:
+        resource = ConfigResource(ConfigResourceType.GROUP, group)
+        admin.alter_configs({resource: {"share.auto.offset.reset": "earliest"}})
+
+
+def send(servers: str, topic: str, count: int, first: int = 0) -> list[int]:
+    """Sends `count` records, whose values are numbers from `first` on, and returns the numbers."""
+    numbers = list(range(first, first + count))
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send_batch(topic, pa.record_batch({"value": pa.array([b"%d" % n for n in numbers])}))
+    return numbers
+
+
+def numbers_of(batch: pa.RecordBatch | pa.Table) -> list[int]:
+    return [int(value) for value in batch.column("value").to_pylist()]
+
+
+def poll_rows(consumer: ShareConsumer, seconds: float = 20.0) -> pa.RecordBatch:
+    """Polls until rows arrive."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (batch := consumer.poll(0.5)).num_rows:
+            return batch
+    raise AssertionError(f"no row within {seconds} s")
+
+
+def members_share_the_records(servers: str, topic: str, group: str) -> None:
+    """Several members of both modes accept each record exactly once."""
+    earliest(servers, group)
+    sent = send(servers, topic, 6000)
+    lock, counts, done = threading.Lock(), Counter[int](), threading.Event()
+    failures: list[BaseException] = []
+
+    def member(explicit: bool) -> None:
+        mode = "explicit" if explicit else "implicit"
+        try:
+            with ShareConsumer(
+                bootstrap_servers=servers, group_id=group, acknowledgement=mode, max_poll_records=200
+            ) as consumer:
+                consumer.subscribe([topic])
+                while not done.is_set():
+                    batch = consumer.poll(0.2)
+                    with lock:
+                        counts.update(numbers_of(batch))
+                    if explicit and batch.num_rows:
+                        consumer.acknowledge(batch)
+                    if len(counts) == len(sent):
+                        done.set()
+        except BaseException as error:
+            failures.append(error)
+            done.set()
+
+    threads = [threading.Thread(target=member, args=(explicit,)) for explicit in (False, True, False, True)]
+    for thread in threads:
+        thread.start()
+    done.wait(60)
+    done.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert sorted(counts) == sent
+    # A lock of one second ends if a member is slow, so only most records are delivered once.
+    assert sum(counts.values()) <= 2 * len(sent)
+    with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+        consumer.subscribe([topic])
+        assert consumer.poll(3).num_rows == 0
+
+
+def each_type_has_its_effect(servers: str, topic: str, group: str) -> None:
+    """Accepted and rejected rows are not delivered again, and released ones are, with a higher count."""
+    earliest(servers, group)
+    send(servers, topic, 6)
+    with ShareConsumer(bootstrap_servers=servers, group_id=group, acknowledgement="explicit") as consumer:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        assert numbers_of(batch) == list(range(6))
+        assert batch.column("delivery_count").to_pylist() == [1] * 6
+        types = pa.array(["accept", "release", "reject", "accept", "release", "accept"])
+        consumer.acknowledge(batch, types)
+        assert consumer.commit(10) == {TopicPartition(topic, 0): None}
+        again = poll_rows(consumer)
+        assert numbers_of(again) == [1, 4]
+        assert again.column("delivery_count").to_pylist() == [2, 2]
+        consumer.acknowledge(again.filter(pa.array([True, False])))
+        consumer.acknowledge((TopicPartition(topic, 0), again.column("offset")[1].as_py()), "reject")
+        assert consumer.commit(10) == {TopicPartition(topic, 0): None}
+        assert consumer.poll(1).num_rows == 0
+        metrics = consumer.metrics()
+        assert metrics.records_consumed_total == 8
+        assert metrics.acknowledgements_send_total == 8
+        assert metrics.acknowledgements_error_total == 0
+
+
+def renewal_outlasts_the_lock(servers: str, topic: str, group: str) -> None:
+    """A renewed row is not delivered to other members for three lock times."""
+    earliest(servers, group)
+    send(servers, topic, 3)
+    options = {"bootstrap_servers": servers, "group_id": group, "acknowledgement": "explicit"}
+    with ShareConsumer(**options) as consumer, ShareConsumer(**options) as other:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        other.subscribe([topic])
+        assert consumer.lock_timeout == LOCK_S
+        for _ in range(6):
+            assert other.poll(LOCK_S / 2).num_rows == 0
+            assert consumer.renew(batch, timeout=5) == {TopicPartition(topic, 0): None}
+        left = consumer.locked_for(batch)
+        assert left is not None
+        assert LOCK_S / 2 < left <= LOCK_S
+        consumer.acknowledge(batch)
+        assert consumer.commit(5) == {TopicPartition(topic, 0): None}
+        assert other.poll(1.5 * LOCK_S).num_rows == 0
+
+
+def automatic_renewal_outlasts_the_lock(servers: str, topic: str, group: str) -> None:
+    """With `auto_renew`, an application may take longer than the lock."""
+    earliest(servers, group)
+    send(servers, topic, 3)
+    options = {"bootstrap_servers": servers, "group_id": group, "acknowledgement": "explicit"}
+    with ShareConsumer(**options, auto_renew=True) as consumer, ShareConsumer(**options) as other:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        other.subscribe([topic])
+        assert other.poll(3 * LOCK_S).num_rows == 0
+        consumer.acknowledge(batch)
+        assert consumer.commit(5) == {TopicPartition(topic, 0): None}
+
+
+def late_acknowledgement_is_in_the_outcome(servers: str, topic: str, group: str) -> None:
+    """Rows whose lock has ended are delivered again, and their acknowledgement is an error of the commit."""
+    earliest(servers, group)
+    send(servers, topic, 2)
+    with ShareConsumer(bootstrap_servers=servers, group_id=group, acknowledgement="explicit") as consumer:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        time.sleep(1.5 * LOCK_S)
+        consumer.acknowledge(batch)
+        outcome = consumer.commit(10)[TopicPartition(topic, 0)]
+        assert type(outcome).__name__ == "InvalidRecordStateError", outcome
+        again = poll_rows(consumer)
+        assert again.column("delivery_count").to_pylist() == [2, 2]
+        consumer.acknowledge(again)
+
+
+def close_returns_rows_at_once(servers: str, topic: str, group: str) -> None:
+    """Undecided rows, and rows of a block that ends with an exception, return to the group without waiting."""
+    earliest(servers, group)
+    send(servers, topic, 2)
+    with ShareConsumer(bootstrap_servers=servers, group_id=group, acknowledgement="explicit") as consumer:
+        consumer.subscribe([topic])
+        assert poll_rows(consumer).column("delivery_count").to_pylist() == [1, 1]
+    try:
+        with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+            consumer.subscribe([topic])
+            assert poll_rows(consumer).column("delivery_count").to_pylist() == [2, 2]
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+        consumer.subscribe([topic])
+        assert poll_rows(consumer).column("delivery_count").to_pylist() == [3, 3]
+    with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+        consumer.subscribe([topic])
+        assert consumer.poll(2.5).num_rows == 0
+
+
+def callbacks_run_in_order(servers: str, topic: str, group: str) -> None:
+    """Callbacks of `commit_async` get the acknowledged offsets, in the order of the calls."""
+    earliest(servers, group)
+    send(servers, topic, 4)
+    calls: list[tuple[object, object]] = []
+    with ShareConsumer(bootstrap_servers=servers, group_id=group, acknowledgement="explicit") as consumer:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        first = batch.column("offset")[0].as_py()
+        consumer.acknowledge(batch.slice(0, 1))
+        consumer.commit_async(lambda offsets, error: calls.append((offsets, error)))
+        consumer.acknowledge(batch.slice(1), "reject")
+        consumer.commit_async(lambda offsets, error: calls.append((offsets, error)))
+        consumer.commit(10)
+    tp = TopicPartition(topic, 0)
+    assert calls == [({tp: [(first, first)]}, None), ({tp: [(first + 1, first + 3)]}, None)]
+
+
+def record_limit_is_strict(servers: str, topic: str, group: str) -> None:
+    """With `record_limit` no poll returns more rows than `max.poll.records`."""
+    earliest(servers, group)
+    sent = send(servers, topic, 20)
+    read: list[int] = []
+    with ShareConsumer(
+        bootstrap_servers=servers, group_id=group, acquire_mode="record_limit", max_poll_records=7
+    ) as consumer:
+        consumer.subscribe([topic])
+        while len(read) < len(sent):
+            batch = poll_rows(consumer)
+            assert batch.num_rows <= 7
+            read += numbers_of(batch)
+    assert sorted(read) == sent
+
+
+def transactions_leave_no_gaps_behind(servers: str, topic: str, group: str) -> None:
+    """Markers and, with `read_committed`, aborted records are acknowledged without being rows."""
+    earliest(servers, group)
+    with Admin(bootstrap_servers=servers) as admin:
+        resource = ConfigResource(ConfigResourceType.GROUP, group)
+        admin.alter_configs({resource: {"share.isolation.level": "read_committed"}})
+    with Producer(bootstrap_servers=servers, transactional_id=group) as producer:
+        producer.init_transactions()
+        for number, commits in enumerate([True, False, True]):
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % number, partition=0)
+            producer.flush()
+            producer.commit_transaction() if commits else producer.abort_transaction()
+    read: list[int] = []
+    with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+        consumer.subscribe([topic])
+        while len(read) < 2:
+            read += numbers_of(poll_rows(consumer))
+        consumer.commit(10)
+    assert read == [0, 2]
+    with ShareConsumer(bootstrap_servers=servers, group_id=group) as consumer:
+        consumer.subscribe([topic])
+        send(servers, topic, 1, first=9)
+        assert numbers_of(poll_rows(consumer)) == [9]
+
+
+CASES: list[Callable[[str, str, str], None]] = [
+    members_share_the_records,
+    each_type_has_its_effect,
+    renewal_outlasts_the_lock,
+    automatic_renewal_outlasts_the_lock,
+    late_acknowledgement_is_in_the_outcome,
+    close_returns_rows_at_once,
+    callbacks_run_in_order,
+    record_limit_is_strict,
+]
