@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-defects test-simulation fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -154,20 +154,34 @@ test-rust: test-simulation
 
 # Tokio's random numbers come from the seed only in builds with this flag, so simulations have a folder of their own.
 SIMULATION := RUSTFLAGS='--cfg tokio_unstable' cargo
-SIMULATED := --quiet --profile simulation --target-dir target/simulation -p samsarrow-simulation --features simulation
+SIMULATED_DEBUG := --quiet --target-dir target/simulation -p samsarrow-simulation --features simulation
+SIMULATED := --profile simulation $(SIMULATED_DEBUG)
 SEEDS ?= 1000
+FIRST ?= 1
 WORLD ?=
 
 test-simulation: ## 200 seeds of each simulated world, and all seeds that have failed (ADR 65)
 	$(SIMULATION) test $(SIMULATED)
 
-simulate: ## clients and brokers on a simulated network and clock (SEEDS=100000 JOBS=2 WORLD=groups, or SEED=145 WORLD=groups TRACE=1)
+simulate: ## clients and brokers on a simulated network and clock (SEEDS=100000 FIRST=1 JOBS=2 WORLD=groups, or SEED=145 WORLD=groups TRACE=1)
 	$(SIMULATION) build $(SIMULATED)
-	target/simulation/simulation/samsarrow-simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED) $(if $(TRACE),--trace),--seeds $(SEEDS) $(if $(JOBS),--jobs $(JOBS))) $(WORLD)
+	target/simulation/simulation/samsarrow-simulation $(if $(filter command line,$(origin SEED)),--seed $(SEED) $(if $(TRACE),--trace),--seeds $(SEEDS) --first $(FIRST) $(if $(JOBS),--jobs $(JOBS))) $(WORLD)
+
+simulate-nightly: ## 100,000 seeds of each simulated world, other ones every day
+	$(MAKE) simulate SEEDS=100000 FIRST=$$(date +%Y%m%d)00000 JOBS=$$(nproc)
 
 simulate-defects: ## how many seeds find each known defect (SEEDS=10000)
 	$(SIMULATION) build $(SIMULATED)
 	target/simulation/simulation/samsarrow-simulation --defects --seeds $(SEEDS)
+
+test-determinism: ## equal traces of equal seeds, in debug and in the profile of simulations (SEEDS=1000)
+	$(SIMULATION) build $(SIMULATED)
+	$(SIMULATION) build $(SIMULATED_DEBUG)
+	for profile in simulation debug; do for run in 1 2; do \
+	  target/simulation/$$profile/samsarrow-simulation --hashes --seeds $(SEEDS) $(WORLD) > target/simulation/$$profile-$$run.txt || exit 1; \
+	done; done
+	for run in simulation-2 debug-1 debug-2; do cmp target/simulation/simulation-1.txt target/simulation/$$run.txt || exit 1; done
+	@echo "$$(wc -l < target/simulation/simulation-1.txt) runs have equal traces in all builds"
 
 test-python: $(BUILT) $(JAR) $(ARCHIVES)
 	$(BIN)/python tests/side_by_side.py

@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use samsarrow_broker::Broker;
+use samsarrow_broker::{Broker, Release};
 use samsarrow_client::error::Error;
+use samsarrow_client::metrics::{Id, Metrics, Value};
 use samsarrow_simnet::Network;
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::{Instant, timeout};
+
+use crate::events::Parts;
 
 /// Time that a call may take beyond its timeout: the simulated network delays every packet.
 const GRACE: Duration = Duration::from_secs(5);
@@ -59,18 +62,35 @@ pub(crate) struct Context {
     pub(crate) servers: String,
     /// Time at which the disturbances end.
     pub(crate) calm_at: Instant,
+    /// Oldest Kafka release of a node; `None` if all nodes have the newest release.
+    pub(crate) oldest: Option<Release>,
+    /// True if clients log in, and some logins are rejected.
+    pub(crate) logins: bool,
     findings: Arc<Mutex<Findings>>,
 }
 
 impl Context {
-    pub(crate) fn new(broker: Broker, network: Network, calm_at: Instant) -> Self {
+    pub(crate) fn new(broker: Broker, network: Network, calm_at: Instant, parts: &Parts) -> Self {
         let servers = broker.bootstrap_servers();
-        Self { broker: Arc::new(broker), network, servers, calm_at, findings: Arc::default() }
+        let (oldest, logins) = (parts.releases.map(|(old, _)| old), parts.session_lifetime.is_some());
+        Self { broker: Arc::new(broker), network, servers, calm_at, oldest, logins, findings: Arc::default() }
+    }
+
+    /// Returns true if all nodes are of this Kafka release or of a later one.
+    pub(crate) fn is_since(&self, release: &str) -> bool {
+        self.oldest.is_none_or(|oldest| Release::named(release).is_some_and(|release| oldest >= release))
     }
 
     /// Returns true once the disturbances have ended.
     pub(crate) fn is_calm(&self) -> bool {
         Instant::now() >= self.calm_at
+    }
+
+    /// Returns true for an error after which the application tries again: one of a wakeup, a temporary error that has
+    /// lasted for the timeout of the call, or one of a rejected login.
+    pub(crate) fn expects(&self, error: &Error) -> bool {
+        let rejected = self.logins && matches!(error, Error::Authentication { .. });
+        rejected || matches!(error, Error::Wakeup) || error.retriable()
     }
 
     /// Reports a violation of a guarantee.
@@ -135,6 +155,14 @@ pub(crate) async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -
         }
     })
     .await
+}
+
+/// Returns the value of a metric without labels; `None` if the client does not have it.
+pub(crate) fn metric(metrics: &Metrics, id: Id) -> Option<f64> {
+    metrics.samples().into_iter().find(|sample| sample.id == id).and_then(|sample| match sample.value {
+        Value::Number(number) => Some(number),
+        Value::Summary(_) => None,
+    })
 }
 
 /// Returns a short name of an error, for the table of reached results.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use samsarrow_broker::Fault;
+use samsarrow_broker::{Alteration, Fault, Release};
 use samsarrow_simnet::{Latency, Reachability};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
@@ -17,6 +17,8 @@ use crate::context::Context;
 pub enum Event {
     /// Stops a node and starts it again after a time.
     StopNode(i32, Duration),
+    /// Stops a node and starts it again after a time as another Kafka release.
+    Upgrade(i32, Release, Duration),
     /// Moves the leader of a partition, by index into the world's partitions.
     MoveLeader(usize, i32),
     /// Truncates a partition by a number of records, as an unclean election does, and moves its leader.
@@ -35,6 +37,8 @@ pub enum Event {
     Slow(Duration),
     /// Injects a fault into the next requests of an API.
     Fault(ApiKey, Fault, usize),
+    /// Rejects the next logins.
+    RejectLogins(usize),
     /// Makes Metadata responses return the current metadata, even after it has changed.
     StaleMetadata(usize),
     /// Drops all fetch sessions.
@@ -65,6 +69,10 @@ pub(crate) struct Parts {
     pub(crate) transactional_ids: Vec<String>,
     /// True if partitions may be truncated.
     pub(crate) truncates: bool,
+    /// Releases before and after a rolling upgrade; `None` if all nodes have the newest release.
+    pub(crate) releases: Option<(Release, Release)>,
+    /// Time after which clients log in again, zero for never; `None` if there are no logins.
+    pub(crate) session_lifetime: Option<Duration>,
     /// APIs that get faults, each with the errors that a broker may return for it.
     pub(crate) apis: Vec<(ApiKey, &'static [ErrorCode])>,
 }
@@ -77,7 +85,31 @@ pub(crate) fn draw(random: &mut fastrand::Rng, parts: &Parts, count: usize, unti
             event: event(random, parts),
         })
         .collect();
+    if let Some((old, new)) = parts.releases {
+        events.extend(upgrade(random, parts.nodes, old, new).into_iter().filter(|timed| timed.at < until));
+    }
+    if parts.session_lifetime.is_some() {
+        events.extend((0..random.usize(1..8)).map(|_| Timed {
+            at: Duration::from_millis(random.u64(..until.as_millis() as u64)),
+            event: Event::RejectLogins(random.usize(1..4)),
+        }));
+    }
     events.sort_by_key(|timed| timed.at);
+    events
+}
+
+/// Draws a rolling upgrade, which may be undone and repeated.
+fn upgrade(random: &mut fastrand::Rng, nodes: i32, old: Release, new: Release) -> Vec<Timed> {
+    let rounds: &[Release] = if random.u8(..3) == 0 { &[new, old, new] } else { &[new] };
+    let mut at = Duration::from_millis(random.u64(..20_000));
+    let mut events = Vec::new();
+    for release in rounds {
+        for node in 0..nodes {
+            at += Duration::from_millis(random.u64(..8_000));
+            let away = Duration::from_millis(random.u64(10..5_000));
+            events.push(Timed { at, event: Event::Upgrade(node, *release, away) });
+        }
+    }
     events
 }
 
@@ -110,8 +142,6 @@ fn fault(random: &mut fastrand::Rng, parts: &Parts, delay: Duration) -> Event {
     let Some((api, errors)) = random.choice(&parts.apis) else { return Event::Reset };
     let error = random.choice(errors.iter()).copied();
     let fault = match (random.u8(..6), error) {
-        // A broker that closes connections after ApiVersions, but responds to other requests, is a Kafka before 0.10.
-        _ if *api == ApiKey::ApiVersions => Fault::Delay(delay),
         (0, Some(error)) => Fault::Error(error),
         (1, Some(error)) => Fault::Answer(error),
         (2, _) => Fault::DropAfter,
@@ -140,6 +170,15 @@ pub(crate) async fn apply(context: &Context, parts: &Parts, events: &[Timed], us
                 let (context, node, time) = (context.clone(), *node, *time);
                 stopped.spawn(async move {
                     let _ = context.broker.stop_node(node).await;
+                    sleep(time).await;
+                    let _ = context.broker.start_node(node).await;
+                });
+            }
+            Event::Upgrade(node, release, time) => {
+                let (context, node, release, time) = (context.clone(), *node, *release, *time);
+                stopped.spawn(async move {
+                    let _ = context.broker.stop_node(node).await;
+                    let _ = context.broker.set_kafka(node, Some(release));
                     sleep(time).await;
                     let _ = context.broker.start_node(node).await;
                 });
@@ -183,6 +222,13 @@ pub(crate) async fn apply(context: &Context, parts: &Parts, events: &[Timed], us
             }
             Event::Slow(max) => network.set_latency(Latency { min: Duration::ZERO, max: *max }),
             Event::Fault(api, fault, times) => broker.fail_next(*api, fault.clone(), *times),
+            Event::RejectLogins(times) => {
+                let error = Some(ErrorCode::SASL_AUTHENTICATION_FAILED);
+                let rejected = broker.alter_logins(Alteration { times: Some(*times), error, ..Alteration::default() });
+                if let Err(error) = rejected {
+                    context.violation(format!("logins cannot be rejected: {error}"));
+                }
+            }
             Event::StaleMetadata(times) => broker.stale_metadata(Some(*times), &[]),
             Event::ForgetFetchSessions => broker.forget_fetch_sessions(),
         }

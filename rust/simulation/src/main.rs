@@ -4,10 +4,12 @@
 //! samsarrow-simulation [--seeds N] [--first N] [--jobs N] [WORLD...]
 //! samsarrow-simulation --seed N [--trace] WORLD
 //! samsarrow-simulation --defects [--seeds N] [--first N]
+//! samsarrow-simulation --hashes [--seeds N] [--first N] [WORLD...]
 //! ```
 //!
 //! `--trace` prints the bytes on the network, the results of calls and the clients' log lines with their times.
 //! `--defects` switches on known defects of the client, one at a time, and prints how many seeds find each.
+//! `--hashes` prints the trace hash of each run.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command")]
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -21,7 +23,8 @@ use tracing::Level;
 
 const USAGE: &str = "usage: samsarrow-simulation [--seeds N] [--first N] [--jobs N] [WORLD...]\n       \
                      samsarrow-simulation --seed N [--trace] WORLD\n       \
-                     samsarrow-simulation --defects [--seeds N] [--first N]";
+                     samsarrow-simulation --defects [--seeds N] [--first N]\n       \
+                     samsarrow-simulation --hashes [--seeds N] [--first N] [WORLD...]";
 
 #[derive(Debug, Clone)]
 struct Arguments {
@@ -32,12 +35,21 @@ struct Arguments {
     seed: Option<u64>,
     trace: bool,
     defects: bool,
+    hashes: bool,
     worlds: Vec<World>,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut all =
-        Arguments { seeds: 1000, first: 1, jobs: 1, seed: None, trace: false, defects: false, worlds: Vec::new() };
+    let mut all = Arguments {
+        seeds: 1000,
+        first: 1,
+        jobs: 1,
+        seed: None,
+        trace: false,
+        defects: false,
+        hashes: false,
+        worlds: Vec::new(),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let mut number = || {
@@ -51,6 +63,7 @@ fn arguments() -> Result<Arguments, String> {
             "--seed" => all.seed = Some(number()?),
             "--trace" => all.trace = true,
             "--defects" => all.defects = true,
+            "--hashes" => all.hashes = true,
             name => match World::ALL.into_iter().find(|world| world.name() == name) {
                 Some(world) => all.worlds.push(world),
                 None => return Err(format!("{name} is neither an option nor a world")),
@@ -87,6 +100,7 @@ fn main() -> ExitCode {
     let passed = match all.seed {
         Some(seed) => all.worlds.iter().all(|world| replay(*world, seed, all.trace)),
         None if all.defects => find_defects(&all),
+        None if all.hashes => print_hashes(&all),
         None => session(&all),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -138,6 +152,22 @@ fn find_defects(all: &Arguments) -> bool {
     }
     println!("{found} of {} defects found", DEFECTS.len());
     found == DEFECTS.len()
+}
+
+/// Prints the trace hash of each run. Returns true if all runs can be started.
+fn print_hashes(all: &Arguments) -> bool {
+    let runs = (all.first..all.first + all.seeds).flat_map(|seed| all.worlds.iter().map(move |world| (seed, *world)));
+    let mut passed = true;
+    for (seed, world) in runs {
+        match run(&Plan { world, seed, events: None, record: false, defect: None }) {
+            Ok(outcome) => println!("{} {seed} {:016x}", world.name(), outcome.trace_hash),
+            Err(error) => {
+                eprintln!("no runtime: {error}");
+                passed = false;
+            }
+        }
+    }
+    passed
 }
 
 /// Runs all seeds. Returns true if all pass.

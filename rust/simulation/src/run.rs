@@ -99,18 +99,21 @@ async fn run_world(plan: &Plan) -> Outcome {
         network.switch_on(defect);
     }
     let mut random = fastrand::Rng::with_seed(plan.seed ^ 0x005e_ed0f_ef7e_4475);
-    let parts = plan.world.parts(&mut random);
+    let program = plan.world.program(&mut random);
+    let mut parts = program.parts(&mut random);
+    parts.releases = plan.world.releases(program, &mut random);
+    plan.world.add_logins(&mut parts, &mut random);
     let calm_after = Duration::from_secs(random.u64(20..120));
     let count = random.usize(..40);
     let drawn = events::draw(&mut random, &parts, count, calm_after);
     let events = plan.events.clone().unwrap_or(drawn);
     let mut violations = Vec::new();
     let mut reached = BTreeSet::new();
-    match plan.world.start_broker(&network, &parts, &mut random).await {
+    match program.start_broker(&network, &parts, &mut random).await {
         Ok(broker) => {
-            let context = Context::new(broker, network.clone(), started + calm_after);
+            let context = Context::new(broker, network.clone(), started + calm_after, &parts);
             let disturbed = events::apply(&context, &parts, &events, USUAL);
-            let world = Box::pin(plan.world.run(context.clone(), random));
+            let world = Box::pin(program.run(context.clone(), random));
             let programs = async {
                 tokio::select! {
                     _ = async { tokio::join!(disturbed, world) } => {}

@@ -4,13 +4,15 @@
 use samsarrow_simulation::{Plan, World, run};
 
 /// Seeds that have failed, each with the defect that it found.
-const FAILED: [(World, u64); 13] = [
+const FAILED: [(World, u64); 15] = [
     // A new broker that closed connections was taken for Kafka 0.9, and got messages in format v0.
     (World::Produce, 2),
     (World::Produce, 8),
     (World::Produce, 19),
     // A record that was reported as failed was appended behind later records.
     (World::Produce, 2061),
+    // Three connections that were closed made a new broker Kafka 0.9.
+    (World::Produce, 5290),
     // The time of a pause counted as time in which a partition had failed.
     (World::Fetch, 101),
     // A broker that closed connections was taken for one that does not support the consumer protocol.
@@ -19,6 +21,8 @@ const FAILED: [(World, u64); 13] = [
     (World::Groups, 145),
     // A static member that returned with another subscription took its old assignment.
     (World::Groups, 217),
+    // The session of a crashed member began again when its coordinator moved, and its successor did not wait for it.
+    (World::Groups, 5416),
     // Batches of a recreated topic were sent while batches of the old topic were in flight, and written twice.
     (World::Topics, 20030),
     // Stale metadata of the broker had the id of a recreated topic and the epochs of the old topic.
@@ -75,4 +79,14 @@ fn transactions() {
 #[test]
 fn topics() {
     session(World::Topics);
+}
+
+#[test]
+fn upgrade() {
+    session(World::Upgrade);
+}
+
+#[test]
+fn logins() {
+    session(World::Logins);
 }

@@ -116,7 +116,7 @@ pub(crate) async fn dispatch(
             None => return Outcome::Close(format!("could not read a request header: {error}")),
         },
     };
-    if !Profile::new(state.options.kafka).can_read_header(&header) {
+    if !Profile::new(state.kafka(node)).can_read_header(&header) {
         return Outcome::Close(format!("API {} without a client id", header.api_key));
     }
     let version = header.api_version;

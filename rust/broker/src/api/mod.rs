@@ -157,9 +157,9 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the Kafka release that this broker emulates.
+    /// Returns the Kafka release that this node emulates.
     pub(crate) fn profile(&self) -> Profile {
-        Profile::new(self.state.options.kafka)
+        Profile::new(self.state.kafka(self.node))
     }
 
     /// Returns the authenticated principal; `None` without authentication.

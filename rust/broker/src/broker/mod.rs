@@ -12,6 +12,7 @@ use bytes::Bytes;
 use samsarrow_wire::batch::Batch;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::releases::Release;
 use samsarrow_wire::sync::lock;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -131,6 +132,15 @@ impl Broker {
         *slot = Slot::Up(Running::start(node, socket, self.state.clone())?);
         self.state.set_up(node, true);
         Ok(())
+    }
+
+    /// Changes the Kafka release whose API versions and errors a node emulates. For a rolling upgrade, stop the node
+    /// before and start it afterwards. Topics, groups and features keep their state.
+    pub fn set_kafka(&self, node: i32, kafka: Option<Release>) -> io::Result<()> {
+        match self.state.set_kafka(node, kafka) {
+            true => Ok(()),
+            false => Err(invalid(format!("there is no node {node}"))),
+        }
     }
 
     /// Makes `node` the leader of a partition. Bumps the leader epoch even if `node` already was the leader.

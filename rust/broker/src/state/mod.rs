@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use samsarrow_wire::messages::{ApiKey, Uuid};
+use samsarrow_wire::releases::Release;
 use samsarrow_wire::sync::{lock, read, write};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -35,12 +36,13 @@ use telemetry::Telemetry;
 use topic::{NO_LEADER, Topic, Topics};
 use transactions::Transactions;
 
-/// Address of a node, with a flag that is true while the node is running.
+/// Address and release of a node, with a flag that is true while the node is running.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) host: String,
     pub(crate) port: u16,
     up: AtomicBool,
+    kafka: Mutex<Option<Release>>,
 }
 
 /// Offsets committed with OffsetCommit v0, by group, topic and partition. They have no metadata.
@@ -93,7 +95,13 @@ pub(crate) struct State {
 impl State {
     /// Creates the state. `ports` are the ports of the nodes, in order of node id.
     pub(crate) fn new(options: BrokerOptions, security: Security, host: &str, ports: &[u16]) -> Self {
-        let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
+        let kafka = options.kafka;
+        let node = |port: &u16| Node {
+            host: host.to_owned(),
+            port: *port,
+            up: AtomicBool::new(true),
+            kafka: Mutex::new(kafka),
+        };
         State {
             share_version: AtomicI16::new(Profile::new(options.kafka).share_version()),
             groups: Mutex::new(Groups::new(&options.groups)),
@@ -127,6 +135,16 @@ impl State {
 
     pub(crate) fn node(&self, id: i32) -> Option<&Node> {
         usize::try_from(id).ok().and_then(|id| self.nodes.get(id))
+    }
+
+    /// Returns the Kafka release that a node emulates.
+    pub(crate) fn kafka(&self, id: i32) -> Option<Release> {
+        self.node(id).map_or(self.options.kafka, |node| *lock(&node.kafka))
+    }
+
+    /// Changes the Kafka release that a node emulates. Returns false if there is no such node.
+    pub(crate) fn set_kafka(&self, id: i32, kafka: Option<Release>) -> bool {
+        self.node(id).map(|node| *lock(&node.kafka) = kafka).is_some()
     }
 
     pub(crate) fn node_count(&self) -> usize {

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: rows of a partition are returned without holes or repeats, and as they are in the log. After a
 //! truncation, the consumer returns to the point where the logs diverge (KIP-320), and what it has returned in the end
-//! is what is in the log. After the disturbances, it reads to the end.
+//! is what is in the log. After the disturbances, it reads to the end. Fetched rows take no more memory than
+//! `queued.max.bytes` and a chunk for each broker.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +12,14 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use samsarrow_client::consumer::{Consumer, Polled};
-use samsarrow_client::error::Error;
 use samsarrow_client::fetcher::Rows;
+use samsarrow_client::metrics::Id;
 use samsarrow_client::producer::ProducerRecord;
 use samsarrow_client::types::TopicPartition;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::context::{Context, cancel_after, kind};
+use crate::context::{Context, cancel_after, kind, metric};
 use crate::{log, options};
 
 const TOPIC: &str = "t";
@@ -27,17 +28,22 @@ const CALL: Duration = Duration::from_secs(20);
 /// Time after the disturbances within which the consumer must have read all rows.
 const DRAIN: Duration = Duration::from_secs(600);
 
+/// Maximum memory of the rows of one Fetch response, which has at most 5,000 bytes for each of three partitions.
+const CHUNK: f64 = 64.0 * 1024.0;
+
 #[derive(Debug, Clone)]
 struct Reading {
     context: Context,
     partitions: i32,
     options: Vec<(&'static str, String)>,
+    /// Value of `queued.max.bytes`, if it is set.
+    queued_max: Option<u32>,
     producing: Arc<Mutex<bool>>,
 }
 
 pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
     let partitions = (0..).take_while(|index| context.broker.has_partition(TOPIC, *index)).count();
-    let chosen = vec![
+    let mut chosen = vec![
         ("auto.offset.reset", "earliest".to_owned()),
         ("max.poll.records", random.u32(1..50).to_string()),
         ("fetch.max.wait.ms", random.u32(1..600).to_string()),
@@ -46,9 +52,13 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         ("default.api.timeout.ms", CALL.as_millis().to_string()),
         ("request.timeout.ms", "5000".to_owned()),
     ];
+    // A clone leaves the schedules of known seeds as they are.
+    let mut clone = random.clone();
+    let queued_max = (clone.u8(..4) == 0).then(|| clone.u32(1_000..50_000));
+    chosen.extend(queued_max.map(|bytes| ("queued.max.bytes", bytes.to_string())));
     let producing = Arc::new(Mutex::new(true));
     let partitions = i32::try_from(partitions).unwrap_or(1);
-    let reading = Reading { context: context.clone(), partitions, options: chosen, producing };
+    let reading = Reading { context: context.clone(), partitions, options: chosen, queued_max, producing };
     let mut programs = JoinSet::new();
     programs.spawn(produce(reading.clone(), random.fork()));
     for _ in 0..random.usize(1..3) {
@@ -65,7 +75,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
 async fn produce(reading: Reading, mut random: fastrand::Rng) {
     let context = &reading.context;
     let more = [("acks", "1".to_owned()), ("enable.idempotence", "false".to_owned()), ("linger.ms", "5".to_owned())];
-    match options::producer(&context.servers, &more) {
+    match options::producer(context, &more) {
         Ok(producer) => {
             for k in 0..600 {
                 let record =
@@ -108,7 +118,7 @@ async fn consume(reading: Reading, mut random: fastrand::Rng) {
     let started = Instant::now();
     let context = &reading.context;
     loop {
-        let consumer = match options::consumer(&context.servers, &reading.options) {
+        let consumer = match options::consumer(context, &reading.options) {
             Ok(consumer) => consumer,
             Err(error) => return context.violation(format!("the consumer cannot be created: {error}")),
         };
@@ -205,12 +215,17 @@ impl Reader<'_> {
             Some(Ok(Polled::Rows(rows))) => self.check_rows(&rows),
             Some(Err(error)) => {
                 context.reached(format!("poll: {}", kind(&error)));
-                // An error of a partition is raised if it has lasted for `default.api.timeout.ms`.
-                if !matches!(error, Error::Wakeup) && !error.retriable() {
+                if !context.expects(&error) {
                     context.violation(format!("poll failed: {error}"));
                 }
             }
             Some(Ok(_)) | None => {}
+        }
+        let queued = metric(self.consumer.metrics(), Id::QueuedBytes).unwrap_or_default();
+        if let Some(limit) = self.reading.queued_max
+            && queued > f64::from(limit) + CHUNK * context.broker.node_count() as f64
+        {
+            context.violation(format!("fetched rows take {queued} bytes, and queued.max.bytes is {limit}"));
         }
     }
 

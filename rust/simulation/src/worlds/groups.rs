@@ -12,7 +12,6 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use samsarrow_client::consumer::{Consumer, Polled};
-use samsarrow_client::error::Error;
 use samsarrow_client::fetcher::Rows;
 use samsarrow_client::group::Rebalance;
 use samsarrow_client::group::subscription::Subscription;
@@ -72,7 +71,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         ("enable.auto.commit", random.bool().to_string()),
         ("auto.commit.interval.ms", random.u32(100..5000).to_string()),
     ];
-    if random.bool() {
+    if random.bool() && context.is_since("4.0") {
         chosen.push(("group.protocol", "consumer".to_owned()));
     } else {
         let names = ["range", "roundrobin", "sticky", "cooperative-sticky"];
@@ -82,7 +81,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
     }
     let partitions = i32::try_from(partitions).unwrap_or(1);
     // A clone leaves the schedules of known seeds as they are.
-    let is_static = random.clone().u8(..4) == 0;
+    let is_static = random.clone().u8(..4) == 0 && context.is_since("2.3");
     let group = Group { context: context.clone(), shared: Arc::default(), partitions, options: chosen, is_static };
     group.lock().producing = true;
     let mut programs = JoinSet::new();
@@ -126,7 +125,7 @@ async fn watch_commits(group: Group) {
 /// Sends records to both topics until the disturbances end.
 async fn produce(group: Group, mut random: fastrand::Rng) {
     let context = &group.context;
-    match options::producer(&context.servers, &[("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())]) {
+    match options::producer(context, &[("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())]) {
         Ok(producer) => {
             for k in 0..1000 {
                 if context.is_calm() {
@@ -174,7 +173,7 @@ async fn consume(group: Group, number: usize, mut random: fastrand::Rng) {
         if group.is_static {
             chosen.push(("group.instance.id", format!("member-{number}")));
         }
-        let consumer = match options::consumer(&group.context.servers, &chosen) {
+        let consumer = match options::consumer(&group.context, &chosen) {
             Ok(consumer) => consumer,
             Err(error) => return group.context.violation(format!("the consumer cannot be created: {error}")),
         };
@@ -224,7 +223,9 @@ impl Member<'_> {
     async fn step(&mut self, random: &mut fastrand::Rng) {
         let context = &self.group.context;
         match random.u8(..100) {
-            0..4 => {
+            // Before KIP-394, a member that leaves while it joins has no id yet and stays in the group until its session
+            // ends. A group whose members leave more often than that never becomes stable.
+            0..4 if context.is_since("2.2") || !context.is_calm() => {
                 self.leave().await;
                 drop(self.consumer.unsubscribe());
                 self.topics.clear();
@@ -290,8 +291,7 @@ impl Member<'_> {
                     self.fenced = true;
                     return;
                 }
-                // A temporary error that has lasted for `default.api.timeout.ms` is raised, and the next poll tries again.
-                if !matches!(error, Error::Wakeup) && !error.retriable() {
+                if !context.expects(&error) {
                     context.violation(format!("poll failed: {error}"));
                 }
             }

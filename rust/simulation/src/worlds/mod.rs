@@ -7,14 +7,18 @@ mod topics;
 mod transactions;
 
 use std::io;
+use std::time::Duration;
 
-use samsarrow_broker::{Broker, BrokerOptions, TransactionOptions};
+use samsarrow_broker::{
+    Broker, BrokerOptions, Mechanism, Protocol, Release, SecurityOptions, TransactionOptions, Users,
+};
 use samsarrow_simnet::Network;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 use crate::context::Context;
 use crate::events::Parts;
+use crate::options::USER;
 
 /// Kind of clients in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +33,10 @@ pub enum World {
     Transactions,
     /// Members and producers of a topic that is deleted, created and grown.
     Topics,
+    /// The clients of `produce`, `groups` or `transactions` during a rolling upgrade of the brokers.
+    Upgrade,
+    /// The clients of `produce`, `fetch` or `groups`, which log in and whose logins are sometimes rejected.
+    Logins,
 }
 
 /// Errors that brokers return for Produce.
@@ -44,7 +52,15 @@ const CONTROLLER: &[ErrorCode] = &[ErrorCode::NOT_CONTROLLER, ErrorCode::REQUEST
 
 impl World {
     /// All worlds.
-    pub const ALL: [World; 5] = [World::Produce, World::Fetch, World::Groups, World::Transactions, World::Topics];
+    pub const ALL: [World; 7] = [
+        World::Produce,
+        World::Fetch,
+        World::Groups,
+        World::Transactions,
+        World::Topics,
+        World::Upgrade,
+        World::Logins,
+    ];
 
     /// Returns the name, as the command line has it.
     pub fn name(self) -> &'static str {
@@ -54,14 +70,42 @@ impl World {
             Self::Groups => "groups",
             Self::Transactions => "transactions",
             Self::Topics => "topics",
+            Self::Upgrade => "upgrade",
+            Self::Logins => "logins",
         }
+    }
+
+    /// Returns the world whose clients run in this world.
+    pub(crate) fn program(self, random: &mut fastrand::Rng) -> World {
+        match self {
+            Self::Upgrade => random.choice([Self::Produce, Self::Groups, Self::Transactions]).unwrap_or(Self::Groups),
+            Self::Logins => random.choice([Self::Produce, Self::Fetch, Self::Groups]).unwrap_or(Self::Groups),
+            other => other,
+        }
+    }
+
+    /// Draws the time after which clients log in again, in a world with logins.
+    pub(crate) fn add_logins(self, parts: &mut Parts, random: &mut fastrand::Rng) {
+        if self == Self::Logins {
+            parts.session_lifetime = Some(Duration::from_secs(if random.bool() { random.u64(2..60) } else { 0 }));
+            parts.apis.extend([(ApiKey::SaslHandshake, &[] as &[ErrorCode]), (ApiKey::SaslAuthenticate, &[])]);
+        }
+    }
+
+    /// Draws the releases before and after a rolling upgrade.
+    pub(crate) fn releases(self, program: World, random: &mut fastrand::Rng) -> Option<(Release, Release)> {
+        // Idempotence begins with 0.11, and the fencing of offsets in transactions with 2.5 (KIP-447).
+        let first = Release::named(if program == Self::Transactions { "2.5" } else { "0.11.0" })?;
+        let known: Vec<Release> = Release::ALL.iter().copied().filter(|release| *release >= first).collect();
+        let old = (self == Self::Upgrade).then(|| random.usize(..known.len() - 1))?;
+        Some((*known.get(old)?, *known.get(random.usize(old + 1..known.len()))?))
     }
 
     /// Draws the parts that events refer to.
     pub(crate) fn parts(self, random: &mut fastrand::Rng) -> Parts {
         let topics: &[&str] = match self {
             Self::Produce | Self::Fetch | Self::Topics => &["t"],
-            Self::Groups => &["a", "b"],
+            Self::Groups | Self::Upgrade | Self::Logins => &["a", "b"],
             Self::Transactions => &["in", "out"],
         };
         let partitions = random.i32(1..4);
@@ -127,7 +171,11 @@ impl World {
                 None => topics.push((topic.clone(), 1)),
             }
         }
-        let transactions = TransactionOptions { version: random.i16(0..3), ..TransactionOptions::default() };
+        let mut transactions = TransactionOptions { version: random.i16(0..3), ..TransactionOptions::default() };
+        // An upgrade does not raise the levels of features.
+        if parts.releases.is_some() {
+            transactions.version = 0;
+        }
         // Before transaction version 2, a late EndTxn ends the next transaction, which only the broker can prevent
         // (KIP-890).
         if self == Self::Transactions && transactions.version < 2 {
@@ -139,6 +187,14 @@ impl World {
             auto_create_topics: false,
             fetch_sessions: if random.bool() { 100 } else { 0 },
             transactions,
+            security: parts.session_lifetime.map_or_else(SecurityOptions::default, |lifetime| SecurityOptions {
+                protocol: Protocol::SaslPlaintext,
+                users: Users::from_iter([USER]),
+                mechanisms: vec![Mechanism::Plain],
+                session_lifetime: Some(lifetime).filter(|lifetime| !lifetime.is_zero()),
+                ..SecurityOptions::default()
+            }),
+            kafka: parts.releases.map(|(old, _)| old),
             ..BrokerOptions::default()
         })
         .await
@@ -149,7 +205,7 @@ impl World {
         match self {
             Self::Produce => produce::run(context, random).await,
             Self::Fetch => fetch::run(context, random).await,
-            Self::Groups => groups::run(context, random).await,
+            Self::Groups | Self::Upgrade | Self::Logins => groups::run(context, random).await,
             Self::Transactions => transactions::run(context, random).await,
             Self::Topics => topics::run(context, random).await,
         }

@@ -1,21 +1,25 @@
 //! Producers that send numbered records.
 //!
 //! Guarantees: an acknowledged record is in the log at its offset. Records of an idempotent producer are in the log at
-//! most once, and in their order per partition. Every record has a result after `close`, and every call ends within its
-//! timeout.
+//! most once, and in their order per partition. Every record has a result after `close`, and no memory is reserved for
+//! them. Every call ends within its timeout.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use samsarrow_client::error::Error;
+use samsarrow_client::metrics::Id;
 use samsarrow_client::producer::{Delivery, Producer, ProducerRecord};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::context::{Context, cancel_after, kind};
+use crate::context::{Context, cancel_after, kind, metric};
 use crate::{log, options};
 
 const MAX_BLOCK: Duration = Duration::from_secs(20);
 const CLOSE: Duration = Duration::from_secs(60);
+/// Maximum size of a record in `buffer.memory`.
+const RECORD: f64 = 64.0;
 
 /// Records that one producer sent, with their deliveries; `None` for a call that was cancelled or failed.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ fn create(context: &Context, number: usize, random: &mut fastrand::Rng) -> Optio
     ];
     // Without the option, batches linger only behind requests.
     chosen.retain(|(name, value)| *name != "linger.ms" || !value.ends_with(['1', '3', '5', '7', '9']));
-    match options::producer(&context.servers, &chosen) {
+    match options::producer(context, &chosen) {
         Ok(producer) => Some((producer, idempotent)),
         Err(error) => {
             context.violation(format!("producer {number} cannot be created: {error}"));
@@ -114,7 +118,23 @@ async fn produce(context: Context, number: usize, partitions: i32, mut random: f
     if let Some(Err(error)) = context.within("close", CLOSE, producer.close(CLOSE)).await {
         context.reached(format!("close: {}", kind(&error)));
     }
+    check_memory(&context, &producer, number, &records);
     Some(Sent { number, idempotent, records })
+}
+
+/// Checks that a closed producer has released the memory of its records, except those that were in flight for longer
+/// than `delivery.timeout.ms`: their bytes are released with their request.
+fn check_memory(context: &Context, producer: &Producer, number: usize, records: &[(String, Option<Delivery>)]) {
+    let read = |id| metric(producer.metrics(), id).unwrap_or_default();
+    let kept = read(Id::BufferTotalBytes) - read(Id::BufferAvailableBytes);
+    let expired = |delivery: &&Delivery| matches!(delivery.peek(), Some(Err(Error::Timeout { .. })));
+    let expired = records.iter().filter_map(|(_, delivery)| delivery.as_ref()).filter(expired).count();
+    let queued = read(Id::QueuedRecords);
+    if queued > 0.0 || kept > RECORD * expired as f64 {
+        context.violation(format!(
+            "producer {number} keeps {kept} bytes and {queued} records after close, and {expired} records have expired"
+        ));
+    }
 }
 
 /// Adds the result of a record to the trace when it is available.

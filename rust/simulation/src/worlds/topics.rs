@@ -34,6 +34,9 @@ const DRAIN: Duration = Duration::from_secs(900);
 /// A record with the time before its `send`, and its delivery unless the call failed.
 type Sent = (String, Instant, Option<Delivery>);
 
+/// Results of a call of the admin client, by topic.
+type Results<T> = Vec<(T, Result<()>)>;
+
 #[derive(Debug, Default)]
 struct Shared {
     sent: BTreeSet<String>,
@@ -91,7 +94,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         ("enable.auto.commit", random.bool().to_string()),
         ("auto.commit.interval.ms", random.u32(100..5000).to_string()),
     ];
-    if random.bool() {
+    if random.bool() && context.is_since("4.0") {
         chosen.push(("group.protocol", "consumer".to_owned()));
     } else {
         chosen.push(("session.timeout.ms", "8000".to_owned()));
@@ -123,7 +126,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
 }
 
 /// Records the result of a call of the admin client for one topic.
-fn outcome<T>(context: &Context, call: &str, result: Option<Result<Vec<(T, Result<()>)>>>) -> Option<Error> {
+fn outcome<T>(context: &Context, call: &str, result: Option<Result<Results<T>>>) -> Option<Error> {
     let error = match result? {
         Ok(results) => results.into_iter().find_map(|(_, result)| result.err()),
         Err(error) => Some(error),
@@ -148,7 +151,7 @@ async fn create(context: &Context, admin: &Admin, partitions: i32) -> Option<Err
 /// Deletes, creates and grows the topic until the disturbances end, and leaves it existing.
 async fn administer(topics: Topics, mut random: fastrand::Rng) {
     let context = &topics.context;
-    let admin = match options::admin(&context.servers, &[("request.timeout.ms", "5000".to_owned())]) {
+    let admin = match options::admin(context, &[("request.timeout.ms", "5000".to_owned())]) {
         Ok(admin) => admin,
         Err(error) => return context.violation(format!("the admin client cannot be created: {error}")),
     };
@@ -200,7 +203,7 @@ async fn produce(topics: Topics, number: usize, mut random: fastrand::Rng) -> Ve
         ("delivery.timeout.ms", random.u32(10_000..40_000).to_string()),
     ];
     let mut records = Vec::new();
-    match options::producer(&context.servers, &options) {
+    match options::producer(context, &options) {
         Ok(producer) => {
             let mut k = 0;
             // The last records follow the last creation, so that the log is not empty.
@@ -254,7 +257,7 @@ async fn consume(topics: Topics, mut random: fastrand::Rng) {
             return context
                 .violation(format!("the group did not return rows of the last topic: {:?}", topics.missing()));
         }
-        let consumer = match options::consumer(&context.servers, &topics.options) {
+        let consumer = match options::consumer(&context, &topics.options) {
             Ok(consumer) => consumer,
             Err(error) => return context.violation(format!("the consumer cannot be created: {error}")),
         };

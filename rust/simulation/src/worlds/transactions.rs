@@ -52,7 +52,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
         ("default.api.timeout.ms", CALL.as_millis().to_string()),
         ("request.timeout.ms", "5000".to_owned()),
     ];
-    if random.bool() {
+    if random.bool() && context.is_since("4.0") {
         chosen.push(("group.protocol", "consumer".to_owned()));
     } else {
         let assignor = random.choice(["range", "cooperative-sticky"]).unwrap_or("range");
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
 /// Sends distinct values to the input topic, idempotently.
 async fn produce(copy: Copy, mut random: fastrand::Rng) {
     let context = &copy.context;
-    let producer = match options::producer(&context.servers, &[("delivery.timeout.ms", "600000".to_owned())]) {
+    let producer = match options::producer(context, &[("delivery.timeout.ms", "600000".to_owned())]) {
         Ok(producer) => producer,
         Err(error) => return context.violation(format!("the producer cannot be created: {error}")),
     };
@@ -118,8 +118,8 @@ async fn copy_rows(copy: Copy, number: usize, mut random: fastrand::Rng) {
         let delivery = ("delivery.timeout.ms", random.u32(6_000..60_000).to_string());
         let request = ("request.timeout.ms", "5000".to_owned());
         let more = [id, timeout, delivery, request, ("max.block.ms", "20000".to_owned())];
-        let made = options::producer(&context.servers, &more)
-            .and_then(|producer| Ok((producer, options::consumer(&context.servers, &copy.options)?)));
+        let made = options::producer(&context, &more)
+            .and_then(|producer| Ok((producer, options::consumer(&context, &copy.options)?)));
         let (producer, consumer) = match made {
             Ok(made) => made,
             Err(error) => return context.violation(format!("a client cannot be created: {error}")),
@@ -347,7 +347,7 @@ async fn check(copy: &Copy) {
 async fn check_reader(copy: &Copy) {
     let context = &copy.context;
     let more = [("auto.offset.reset", "earliest".to_owned()), ("isolation.level", "read_committed".to_owned())];
-    let consumer = match options::consumer(&context.servers, &more) {
+    let consumer = match options::consumer(context, &more) {
         Ok(consumer) => consumer,
         Err(error) => return context.violation(format!("the reader cannot be created: {error}")),
     };
