@@ -1189,3 +1189,24 @@ class ShareSessionLimitReachedError(RetriableError):
 
     name = "SHARE_SESSION_LIMIT_REACHED"
     code = 133
+
+
+class GroupDeletionFailedError(KafkaError):
+    """The group could not be deleted."""
+
+    name = "GROUP_DELETION_FAILED"
+    code = 134
+
+
+class StreamsTopologyDescriptionUpdateFailedError(KafkaError):
+    """Streams topology description update failed."""
+
+    name = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
+    code = 135
+
+
+class ControllerIdNotRegisteredError(KafkaError):
+    """The controller id is not registered."""
+
+    name = "CONTROLLER_ID_NOT_REGISTERED"
+    code = 136

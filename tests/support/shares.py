@@ -51,7 +51,8 @@ class ShareMember:
         while not (answer["assignment"] or {"topic_partitions": []})["topic_partitions"]:
             assert time.monotonic() < end, answer
             time.sleep(0.1)
-            answer = self.heartbeat()
+            # The coordinator may still be loading its state, or may not know the topic yet.
+            answer = self.heartbeat([self.topic] if self.epoch == 0 else None)
 
     def fetch(
         self,

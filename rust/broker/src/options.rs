@@ -43,6 +43,8 @@ impl Default for GroupOptions {
 /// members have the options of consumer groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareOptions {
+    /// Level of the feature `share.version`: 1, or 0 to disable share groups. Releases before 4.2 have level 0.
+    pub version: i16,
     /// Duration of acquisition locks, like Kafka's `group.share.record.lock.duration.ms`.
     pub lock: Duration,
     /// Maximum number of deliveries of a record, like Kafka's `group.share.delivery.count.limit`.
@@ -55,7 +57,13 @@ pub struct ShareOptions {
 
 impl Default for ShareOptions {
     fn default() -> Self {
-        ShareOptions { lock: Duration::from_secs(30), delivery_limit: 5, record_locks: 2000, max_sessions: 2000 }
+        ShareOptions {
+            version: 1,
+            lock: Duration::from_secs(30),
+            delivery_limit: 5,
+            record_locks: 2000,
+            max_sessions: 2000,
+        }
     }
 }
 

@@ -187,6 +187,9 @@ error_codes! {
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, Fail, "streams invalid topology epoch";
     STREAMS_TOPOLOGY_FENCED = 132, Fail, "streams topology fenced";
     SHARE_SESSION_LIMIT_REACHED = 133, Retry, "share session limit reached";
+    GROUP_DELETION_FAILED = 134, Fail, "the group could not be deleted";
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, Fail, "streams topology description update failed";
+    CONTROLLER_ID_NOT_REGISTERED = 136, Fail, "the controller id is not registered";
 }
 
 impl ErrorCode {
@@ -306,7 +309,7 @@ mod tests {
             assert_eq!(code.name(), TABLE[i].name);
             assert!(!code.description().is_empty());
         }
-        assert_eq!(ErrorCode::ALL.last().map(|c| c.name()), Some("SHARE_SESSION_LIMIT_REACHED"));
+        assert_eq!(ErrorCode::ALL.last().map(|c| c.name()), Some("CONTROLLER_ID_NOT_REGISTERED"));
     }
 
     #[test]

@@ -95,12 +95,6 @@ impl Profile {
         !self.is_before(Release::V4_1)
     }
 
-    /// Returns the default level of the feature `share.version`. Share groups are a preview in 4.1, which has to be
-    /// enabled.
-    pub(crate) fn share_version(self) -> i16 {
-        i16::from(!self.is_before(Release::V4_2))
-    }
-
     /// Returns true if the release has the feature `transaction.version`.
     pub(crate) fn has_transaction_version(self) -> bool {
         !self.is_before(Release::V4_0)
@@ -112,6 +106,10 @@ pub(crate) fn adapt(options: &mut BrokerOptions) {
     let profile = Profile::new(options.kafka);
     if !profile.has_transaction_version() {
         options.transactions.version = 0;
+    }
+    // Share groups are a preview in 4.1, which has to be enabled.
+    if profile.is_before(Release::V4_2) {
+        options.shares.version = 0;
     }
     if let Some(kafka) = options.kafka
         && options.security.mechanisms == Mechanism::ALL

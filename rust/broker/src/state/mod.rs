@@ -21,7 +21,6 @@ use samsarrow_wire::sync::{lock, read, write};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::api::version_profile::Profile;
 use crate::collections::HashMap;
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
@@ -103,7 +102,7 @@ impl State {
             kafka: Mutex::new(kafka),
         };
         State {
-            share_version: AtomicI16::new(Profile::new(options.kafka).share_version()),
+            share_version: AtomicI16::new(options.shares.version),
             groups: Mutex::new(Groups::new(&options.groups)),
             group_clock: Notify::new(),
             shares: Mutex::default(),
