@@ -10,6 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,39 @@ def topic(kafka: KafkaServer) -> str:
     return name
 
 
+def cpu_seconds() -> float:
+    """Returns the CPU time of this process, which has the threads of Daft and DataFusion, and of Ray's workers."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        # A process may end in the meantime.
+        with suppress(OSError):
+            if (process / "cmdline").read_bytes().startswith(b"ray::"):
+                # The fields after the name, which may have spaces: the 12th and 13th are user and system time.
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def compare(title: str, ours: Callable[[], int], other: str, theirs: Callable[[], int], rounds: int) -> None:
-    """Times both, and adds a line with the ratio to the summary."""
-    seconds: dict[str, list[float]] = {"samsarrow": [], other: []}
+    """Times both, and adds a line with the ratios of the medians to the summary."""
+    runs: dict[str, list[tuple[float, float]]] = {"samsarrow": [], other: []}
     # The first run of an engine starts its workers.
     assert ours() == RECORDS
     for number in range(ROUNDS):
         for name, read in (("samsarrow", ours), (other, theirs)):
             if name == "samsarrow" or number < rounds:
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), cpu_seconds()
                 assert read() == RECORDS
-                seconds[name].append(time.perf_counter() - start)
-    mine, peer = (statistics.median(seconds[name]) for name in ("samsarrow", other))
-    runs = "; ".join(f"{name} {', '.join(f'{one:.2f}' for one in found)} s" for name, found in seconds.items())
-    sections["engines"].append(f"{title}: {peer / mine:.2f} times as fast as {other} ({runs})")
+                runs[name].append((time.perf_counter() - start, cpu_seconds() - cpu))
+    middle = {
+        name: [statistics.median(figures) for figures in zip(*found, strict=True)] for name, found in runs.items()
+    }
+    seconds, cpu = (middle[other][which] / middle["samsarrow"][which] for which in (0, 1))
+    shown = "; ".join(
+        f"{name} {', '.join(f'{one:.2f}' for one, _ in found)} s, CPU {middle[name][1]:.2f} s"
+        for name, found in runs.items()
+    )
+    sections["engines"].append(f"{title}: {seconds:.2f} times as fast as {other}, {cpu:.2f} times less CPU ({shown})")
 
 
 def test_daft(kafka: KafkaServer, topic: str) -> None:
@@ -100,7 +120,10 @@ def test_ray(kafka: KafkaServer, topic: str, ray_session: None) -> None:
     )
 
 
-QUERY = 'SELECT partition, count(*) AS n, min(value), max(value), max("offset") FROM {} GROUP BY 1 ORDER BY 1'
+QUERY = """
+    SELECT partition, count(*) AS n, min(value) AS low, max(value) AS high, max("offset") AS last
+    FROM {} GROUP BY partition ORDER BY partition
+"""
 
 
 def test_datafusion(kafka: KafkaServer, topic: str, tmp_path: Path) -> None:
