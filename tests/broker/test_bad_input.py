@@ -159,6 +159,16 @@ def test_url_in_place_of_a_registry(kind):
             kind(*arguments, **({} if arguments else {"schema": "https://localhost:8081"}))
 
 
+def test_keys_and_values_of_other_types_name_the_formats():
+    rows = pa.table({"id": [1], "value": ["x"]})
+    with Broker(topics={"t": 1}) as broker, Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for role in ("key", "value"):
+            text = rf'cast it first, for example to string, or pass a {role}_format such as "long"$'
+            with pytest.raises(ConfigurationError, match=text):
+                producer.send_batch("t", rows, **{role: "id"})
+        assert producer.send_batch("t", rows, key="id", key_format="long").result(10)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

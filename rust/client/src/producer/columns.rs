@@ -146,7 +146,13 @@ fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Er
         EncodeError::Row { row, what } => EncodeError::Row { row: first as usize + row, what },
         error => error,
     };
-    stopped(call, topic, Error::configuration(format!("send_batch to topic {topic}: {error}")))
+    let format = match &error {
+        EncodeError::WrongType { role: role @ ("key" | "value"), .. } => {
+            format!(", for example to string, or pass a {role}_format such as \"long\"")
+        }
+        _ => String::new(),
+    };
+    stopped(call, topic, Error::configuration(format!("send_batch to topic {topic}: {error}{format}")))
 }
 
 /// Adds the number of queued rows to an error, unless no row was queued.
