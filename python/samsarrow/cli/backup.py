@@ -94,13 +94,13 @@ def backup(
     """  # noqa: D301 - click needs the character
     # Imported here because the imports are slow, and help and completion do not need the modules.
     from samsarrow._backup import calls
-    from samsarrow.cli.topics import chosen
+    from samsarrow.cli.names import chosen_topics
 
     if groups and all_groups:
         raise click.UsageError("--group and --all-groups contradict each other")
     started = time.monotonic()
     result = calls.backup(
-        list(chosen(connection, names)),
+        list(chosen_topics(connection, names)),
         folder,
         client_options(connection, "consumer", "admin"),
         {},
