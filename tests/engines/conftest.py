@@ -13,6 +13,7 @@ from support.engines import ENGINES, PLANNED, READS, Pipeline, Read, need, start
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
+    need("ray")
     yield from started_ray()
 
 
