@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -223,6 +223,9 @@ bench-engines: $(RELEASE) $(ENGINES_DEPS) ## Ray Data, Daft and DataFusion again
 
 test-security: $(BUILT) ## every login, store and certificate on real Kafka, with logins renewed for a minute under load
 	SAMSARROW_REAUTHENTICATION_SECONDS=60 $(BIN)/python -m pytest tests/security
+
+test-backup: $(BUILT) ## backups and restores of Apache Kafka that are killed 50 times (SAMSARROW_BACKUP_KILLS=50 SAMSARROW_BACKUP_SEED=1)
+	SAMSARROW_BACKUP_KILLS=$${SAMSARROW_BACKUP_KILLS:-50} $(BIN)/python -m pytest tests/kafka/test_backup.py
 
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))

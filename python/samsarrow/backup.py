@@ -128,7 +128,8 @@ def restore(
         replication_factor: number of replicas; by default that of the backup, -1 for the default of the brokers.
         groups: names of groups whose offsets are restored; by default all of the backup. They must have no members.
         dry_run: whether to only check files, names and settings, and write nothing.
-        timeout: maximum seconds without progress, and for each request; by default `default.api.timeout.ms`.
+        timeout: maximum seconds without progress of reads, and for each request; by default `default.api.timeout.ms`.
+            Records that cannot be written fail after `delivery.timeout.ms`.
         progress: whether to show progress bars on standard error; by default only if that is a terminal.
         **options: the same options as keywords.
 

@@ -11,10 +11,21 @@ import pytest
 
 import samsarrow
 from samsarrow import Admin, ConfigResource, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
-from samsarrow.backup import BackupError, BackupResult, RestoreIncompleteError, RestoreResult, backup, restore, verify
+from samsarrow._backup.files import FileWriter
+from samsarrow.backup import (
+    BackupError,
+    BackupFile,
+    BackupResult,
+    RestoreIncompleteError,
+    RestoreResult,
+    backup,
+    restore,
+    verify,
+)
 from samsarrow.exceptions import (
     ConfigurationError,
     KafkaError,
+    KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
@@ -135,6 +146,16 @@ def test_the_next_run_adds_what_is_new(servers: str, target: str, make: Make, lo
         assert {tp.partition: at and at.offset for tp, at in admin.fetch_offsets("g").items()} == {0: 12, 1: 3}
     with pytest.raises(BackupError, match=r"has a backup of other topics, too \(four\)"):
         make("t")
+
+
+@pytest.mark.parametrize(("names", "message"), [
+    (("T", "t"), "differ only in case"), (("manifest.json",), "topic manifest.json cannot be backed up"),
+])  # fmt: skip
+def test_names_that_are_not_folders(servers: str, make: Make, names: tuple[str, ...], message: str) -> None:
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([name for name in names if name != "t"])
+    with pytest.raises(BackupError, match=message):
+        make(*names)
 
 
 def test_transactions_leave_gaps_in_which_groups_stand(servers: str, target: str, make: Make, load: Load) -> None:
@@ -403,6 +424,29 @@ def test_topics_that_are_deleted_or_created_again(servers: str, broker: Broker, 
     assert "use another folder" in failed.value.__notes__[0]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_topics_that_are_deleted_while_they_are_read(
+    servers: str, make: Make, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    fill(servers, "four", 400, 4)
+    complete = FileWriter.complete
+
+    def deleting(self: FileWriter) -> BackupFile:
+        with Admin(bootstrap_servers=servers) as admin:
+            if admin.list_topics(["four"]):
+                admin.delete_topics(["four"])
+                if again:
+                    admin.create_topics([NewTopic("four", 4)])
+        return complete(self)
+
+    monkeypatch.setattr(FileWriter, "complete", deleting)
+    with pytest.raises(
+        (OffsetOutOfRangeError, UnknownTopicOrPartitionError, KafkaTimeoutError), match="four"
+    ) as failed:
+        make("four", timeout=10, **SMALL)
+    assert failed.value.__notes__[0].startswith("four-1 was read up to offset ")
+
+
 def test_topics_that_are_created_again_during_a_backup(
     servers: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,7 +476,7 @@ def test_retention_overtakes_a_backup(
         admin.delete_records({T0: 50})
     with pytest.raises(OffsetOutOfRangeError, match=r"t-0: offsets 20 to 49 \(30\) cannot be read") as failed:
         make(**SMALL)
-    assert "--skip-lost" in failed.value.__notes__[0]
+    assert "--skip-lost" in failed.value.__notes__[-1]
     caplog.set_level(logging.ERROR)
     done = make(on_data_loss="skip", **SMALL)
     assert [(loss.start, loss.end) for loss in done.losses] == [(20, 50)]

@@ -130,8 +130,8 @@ def test_offsets_are_translated_to_the_same_records(seed: int, tmp_path: Path) -
         at += draw.choice([0, 0, 2])
         restored.append({**one, "offset": at, "timestamp_type": 0})
         at += 1
-    wanted = {row_number(tmp_path, partition, offset) for offset in range(partition.start, partition.end + 1)}
-    comparison = Comparison(tmp_path, partition, "t-0", wanted)
+    row_numbers = {row_number(tmp_path, partition, offset) for offset in range(partition.start, partition.end + 1)}
+    comparison = Comparison(tmp_path, partition, "t-0", row_numbers)
     for piece in pieces(draw, batch_of(restored)):
         comparison.add(piece)
         comparison.check_start()

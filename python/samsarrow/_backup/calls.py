@@ -58,7 +58,7 @@ def backup(
         bar,
     )
     manifest = run.run()
-    return BackupResult(manifest, run.new_rows, run.resumed, tuple(run.lost))
+    return BackupResult(manifest, run.new_rows, run.new_size, run.resumed, tuple(run.lost))
 
 
 def restore(

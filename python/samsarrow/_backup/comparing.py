@@ -20,13 +20,13 @@ class Comparison:
         folder: folder of the backup.
         backup: the partition in the backup.
         name: name of the partition in the cluster, for errors.
-        wanted: numbers of records whose offsets are wanted, counted from 0.
+        numbers: numbers of records whose offsets are looked up, counted from 0.
     """
 
-    def __init__(self, folder: Path, backup: PartitionBackup, name: str, wanted: Iterable[int] = ()) -> None:
+    def __init__(self, folder: Path, backup: PartitionBackup, name: str, numbers: Iterable[int] = ()) -> None:
         self._folder, self._files, self._name = folder, backup.files, name
         self._total = backup.rows
-        self._wanted = sorted(set(wanted))
+        self._numbers = sorted(set(numbers))
         self._digest = RecordDigest()
         # Number of the file that is compared, and the offset of its first record in the topic.
         self._file, self._since = 0, 0
@@ -40,7 +40,7 @@ class Comparison:
             BackupError: they are not those of the backup.
         """
         offsets = batch.column("offset")
-        for row in self._wanted:
+        for row in self._numbers:
             if self.rows <= row < self.rows + batch.num_rows:
                 self.found[row] = offsets[row - self.rows].as_py()
         while batch.num_rows:

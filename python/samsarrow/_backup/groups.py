@@ -60,19 +60,19 @@ class GroupOffsets:
         """
         done: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for name, offsets in self._groups.items():
-            wanted = {}
+            translated_offsets = {}
             for old, at in offsets.items():
                 translated = translate(old)
                 if translated is not None:
                     new = TopicPartition(self._names[old.topic], old.partition)
-                    wanted[new] = OffsetAndMetadata(translated(at.offset), at.metadata)
-            if not wanted:
+                    translated_offsets[new] = OffsetAndMetadata(translated(at.offset), at.metadata)
+            if not translated_offsets:
                 continue
             try:
                 store = KafkaOffsetStore(name, admin=admin)
-                apply(store, plan(store, wanted))
+                apply(store, plan(store, translated_offsets))
             except KafkaError as error:
                 error.add_note(f"the offsets of group {name} were not restored")
                 raise
-            done[name] = wanted
+            done[name] = translated_offsets
         return done

@@ -12,14 +12,14 @@ from typing import Any, Literal
 from samsarrow import ranges
 from samsarrow._backup.errors import BackupError
 from samsarrow._backup.files import COLUMNS, FileWriter
-from samsarrow._backup.folder import Folder, Plan
+from samsarrow._backup.folder import JOURNAL, LOCK, MANIFEST, Folder, Plan
 from samsarrow._backup.manifest import Groups, Manifest, PartitionBackup, TopicBackup
 from samsarrow._backup.options import ClientOptions
 from samsarrow._backup.results import Advance, Bar
 from samsarrow._range_reader import DataLoss, name_of
 from samsarrow.admin import Admin
 from samsarrow.admin_types import ConfigResource, ConfigSource
-from samsarrow.exceptions import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from samsarrow.exceptions import KafkaError, OffsetOutOfRangeError
 from samsarrow.ranges import OffsetRange, Offsets, OnDataLoss, Split
 from samsarrow.types import TopicPartition
 
@@ -47,7 +47,7 @@ class BackupRun:
         self._timeout, self._bar = timeout, bar
         # Read by the caller for the result.
         self.resumed = False
-        self.new_rows = 0
+        self.new_rows = self.new_size = 0
         self.lost: list[DataLoss] = []
 
     def run(self) -> Manifest:
@@ -88,6 +88,8 @@ class BackupRun:
                 f"the folder {self._path} has a backup of other topics, too ({_listed(missing)}): name them, or use "
                 "another folder"
             )
+        if reserved := {MANIFEST, JOURNAL, LOCK} & {name.lower() for name in self._topics}:
+            raise BackupError(f"topic {reserved.pop()} cannot be backed up: the folder has a file of this name")
         # Compared in lower case, because file systems may not distinguish them.
         if len({name.lower() for name in self._topics}) < len(self._topics):
             raise BackupError("the names of two topics differ only in case: back them up to different folders")
@@ -212,6 +214,7 @@ class BackupRun:
                     folder.add_file(topic.name, number, file)
                     topic = topic.with_file(number, file)
                     self.new_rows += file.rows
+                    self.new_size += file.size
                 while losses:
                     topic = self._lose(folder, topic, losses.pop(0))
                 if batch is not None:
@@ -224,11 +227,9 @@ class BackupRun:
                     position = after
             advance(one.end - position)
             return topic
-        except OffsetOutOfRangeError as error:
-            raise self._explained(error) from None
-        except UnknownTopicOrPartitionError as error:
-            error.add_note(f"{name_of(one.partition)} was deleted while it was read, at offset {position}")
-            raise
+        except KafkaError as error:
+            error.add_note(f"{name_of(one.partition)} was read up to offset {position}, and should be up to {one.end}")
+            raise self._explained(error) if isinstance(error, OffsetOutOfRangeError) else error from None
         finally:
             reader.close()
             if writer is not None:

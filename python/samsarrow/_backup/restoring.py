@@ -39,6 +39,8 @@ _BATCH_SIZE, _BATCH_HEADER = 1_000_000, 1_000
 # Seconds that a broker may need to handle the last requests of a killed restore. A request that is handled later is
 # found by the offsets of the next records.
 _SETTLE_SECONDS = 1.0
+# Seconds that a new leader may need until consumers can read all acknowledged records.
+_CATCH_UP_SECONDS = 30.0
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Target:
         state: `new`: it does not exist; `unfinished`: an interrupted restore wrote to it; `empty`: it has no records;
             `present`: all its records and settings are those of the backup.
         written: number of records that this run has written.
-        offsets: by partition, the offset of each record that a group stands at, by its number; and the end offset.
+        offsets: by partition, the offsets of groups in the topic by their offsets in the backup.
     """
 
     backup: TopicBackup
@@ -60,7 +62,7 @@ class Target:
     final: dict[str, str]
     state: State = "new"
     written: int = 0
-    offsets: dict[int, tuple[dict[int, int], int]] = field(default_factory=dict)
+    offsets: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
 class RestoreRun:
@@ -239,25 +241,32 @@ class RestoreRun:
     def _partition(self, producer: Producer, target: Target, backup: PartitionBackup, advance: Advance) -> None:
         """Writes the rest of a partition, and compares all its records with the backup."""
         tp = TopicPartition(target.name, backup.partition)
-        wanted = self._groups.positions(TopicPartition(target.backup.name, backup.partition))
-        rows = {row_number(self._folder, backup, offset) for offset in wanted}
-        comparison = Comparison(self._folder, backup, name_of(tp), rows)
-        end = self._compare(comparison, tp, "earliest", advance)
-        comparison.check_start()
-        advance(comparison.rows)
+        group_offsets = self._groups.positions(TopicPartition(target.backup.name, backup.partition))
+        numbers = {offset: row_number(self._folder, backup, offset) for offset in group_offsets}
+        comparison = Comparison(self._folder, backup, name_of(tp), numbers.values())
+        end = 0
+        if target.state != "new":
+            end = self._compare(comparison, tp, "earliest", advance)
+            comparison.check_start()
+            advance(comparison.rows)
         if comparison.rows < backup.rows:
             start, written = end, target.written
             for count in self._send(producer, tp, backup, comparison.rows, end):
                 target.written += count
                 advance(count)
+            expected = start + target.written - written
             end = self._compare(comparison, tp, {tp: start}, advance)
-            if target.written - written + start != end:
+            deadline = time.monotonic() + _CATCH_UP_SECONDS
+            while end < expected and time.monotonic() < deadline:
+                time.sleep(0.1)
+                end = self._compare(comparison, tp, {tp: end}, advance)
+            if end != expected:
                 raise BackupError(
-                    f"{name_of(tp)} ends at offset {end} after {target.written - written:,} records were written from "
-                    f"offset {start} on: another client writes to the topic"
+                    f"{name_of(tp)} ends at offset {end} in place of {expected}, after {expected - start:,} records "
+                    f"were written from offset {start} on: another client writes to the topic, or it has lost records"
                 )
         comparison.finish()
-        target.offsets[backup.partition] = comparison.found, end
+        target.offsets[backup.partition] = {offset: comparison.found.get(row, end) for offset, row in numbers.items()}
 
     def _compare(self, comparison: Comparison, tp: TopicPartition, start: ranges.Bound, advance: Advance | None) -> int:
         """Adds the records of a partition from `start` to the current end, which is returned."""
@@ -315,9 +324,7 @@ class RestoreRun:
     def _translated(self, old: TopicPartition) -> Callable[[int], int]:
         """Returns the function that translates offsets of a restored partition."""
         target = next(t for t in self.targets if t.backup.name == old.topic)
-        backup = target.backup.partitions[old.partition]
-        found, end = target.offsets[old.partition]
-        return lambda offset: found.get(row_number(self._folder, backup, offset), end)
+        return target.offsets[old.partition].__getitem__
 
 
 def _rows(batch: pa.RecordBatch) -> pa.RecordBatch:

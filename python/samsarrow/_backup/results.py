@@ -25,12 +25,14 @@ class BackupResult:
     Attributes:
         manifest: content of the backup, with the files of earlier runs.
         rows: number of records that this run has written.
+        size: number of bytes of the files that this run has written.
         resumed: whether this run completed one that was interrupted.
         losses: offsets that retention had removed before they were read, with `on_data_loss="skip"`.
     """
 
     manifest: Manifest
     rows: int
+    size: int
     resumed: bool
     losses: tuple[DataLoss, ...]
 

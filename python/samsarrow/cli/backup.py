@@ -120,6 +120,5 @@ def backup(
         click.echo(f"{name}: {topic.rows:,} records in {len(topic.files)} files", err=True)
     for name, offsets in sorted(manifest.groups.items()):
         click.echo(f"group {name}: {len(offsets)} offsets", err=True)
-    size = sum(file.size for file in manifest.files)
-    text = written_text(result.rows, size, time.monotonic() - started)
+    text = written_text(result.rows, result.size, time.monotonic() - started)
     click.echo(f"{text} written to {click.format_filename(folder)}", err=True)
