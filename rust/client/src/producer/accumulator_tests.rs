@@ -28,11 +28,8 @@ fn accumulator(adaptive_linger: bool) -> Accumulator {
     let mut accumulator = Accumulator::new(rules, limits);
     let name: Arc<str> = "t".into();
     let mut topic = Topic::new(Arc::clone(&name), Counters::default().windows);
-    for _ in 0..2 {
-        let mut queue = PartitionQueue::default();
-        queue.leader = Some(NODE);
-        topic.partitions.push(queue);
-    }
+    topic.partitions.resize_with(2, PartitionQueue::default);
+    topic.partitions.iter_mut().for_each(|queue| queue.leader = Some(NODE));
     (topic.count, topic.available) = (2, vec![0, 1]);
     accumulator.index.insert(name, 0);
     accumulator.topics.push(topic);
