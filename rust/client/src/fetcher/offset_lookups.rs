@@ -1,10 +1,11 @@
 //! Partitions whose start offsets are being looked up, and the offsets found.
 
+use std::collections::BTreeMap;
+
 use tokio::time::Instant;
 
 use super::cursor::Start;
 use super::shared_state::Shared;
-use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -38,11 +39,12 @@ impl MovedPosition {
 pub(super) type Unanswered = (PendingLookup, Error);
 
 impl Shared {
-    /// Returns the partitions without a start offset, grouped by the time of their next attempt.
-    pub(super) fn without_position(&self) -> HashMap<Option<Instant>, Vec<PendingLookup>> {
+    /// Returns the partitions without a start offset, grouped by the time of their next attempt and in its order. The
+    /// hash of a time would be another one in each run of a simulation.
+    pub(super) fn without_position(&self) -> BTreeMap<Option<Instant>, Vec<PendingLookup>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
-        let mut results: HashMap<_, Vec<_>> = HashMap::default();
+        let mut results: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (tp, cursor) in open {
             results.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
         }
