@@ -157,6 +157,13 @@ impl World {
         parts
     }
 
+    /// Returns the size of the largest batch that brokers accept. In some runs, batches of several records are rejected
+    /// and split. The generator is a copy, so that other draws do not depend on this one.
+    fn message_max_bytes(self, mut random: fastrand::Rng) -> usize {
+        let splits = matches!(self, Self::Produce | Self::Transactions) && random.u8(..) < 64;
+        if splits { 120 } else { BrokerOptions::default().message_max_bytes }
+    }
+
     /// Starts the broker of a run.
     pub(crate) async fn start_broker(
         self,
@@ -185,6 +192,7 @@ impl World {
             brokers: usize::try_from(parts.nodes).unwrap_or(1),
             topics,
             auto_create_topics: false,
+            message_max_bytes: self.message_max_bytes(random.clone()),
             fetch_sessions: if random.bool() { 100 } else { 0 },
             transactions,
             security: parts.session_lifetime.map_or_else(SecurityOptions::default, |lifetime| SecurityOptions {
