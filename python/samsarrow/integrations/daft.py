@@ -30,16 +30,16 @@ def read_topic(plan: Plan) -> _daft.DataFrame:
         frame = samsarrow.daft.read_topic(plan)
         frame.where(daft.col("offset") >= 100).select("value").collect()
 
-    Columns are those of the plan, with `topic` as a string. Each split is a task of Daft, also on a Ray cluster. The
-    tasks fetch only columns that the query uses, and only partitions, offsets and timestamps that its filter may match,
-    if it compares them with literals. The whole filter is then applied to the fetched rows.
+    Columns are those of the plan, with `topic` as a string. Each split is a task of Daft. The tasks fetch only columns
+    that the query uses, and only partitions, offsets and timestamps that its filter may match, if it compares them with
+    literals. The whole filter is then applied to the fetched rows.
 
     Args:
         plan: the plan.
 
     Raises:
         TypeError: `plan` is not a plan.
-        KafkaError: raised by `collect`, as by `Split.read`.
+        daft.exceptions.DaftCoreException: raised by `collect` with the message of an error of `Split.read`.
     """
     return _Topic(check_plan(plan, "samsarrow.daft.read_topic")).read()
 

@@ -51,6 +51,7 @@ def table(plan: Plan, *, lateness: timedelta | None = None) -> ds.Dataset:
     Raises:
         TypeError: `plan` is not a plan.
         ConfigurationError: `lateness` is negative.
+        Exception: raised by DataFusion for a query instead of the errors of `Split.read`, with their messages.
     """
     check_plan(plan, "samsarrow.datafusion.table")
     if lateness is not None and (not isinstance(lateness, timedelta) or lateness < timedelta()):

@@ -71,8 +71,8 @@ def topic(
         A `DltResource`, which yields record batches. `topic` is a string column.
 
     Raises:
-        ConfigurationError: raised by the run, as by `samsarrow.ranges.plan`.
-        KafkaError: raised by the run. If the topic was deleted and created again, call `pipeline.run` with
+        dlt.pipeline.exceptions.PipelineStepFailed: raised by the run instead of the errors of `samsarrow.ranges.plan`
+            and `Split.read`, with their messages. If the topic was deleted and created again, call `pipeline.run` with
             `refresh="drop_resources"` to start again.
     """
     check_topic(topic)
