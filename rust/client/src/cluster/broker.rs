@@ -282,16 +282,24 @@ mod tests {
     #[test]
     fn each_error_kind_is_logged_once() {
         let connect_errors = ConnectErrorLog::default();
+        let warns = |address: &str, error: &Error| connect_errors.is_to_warn(address, error);
         let refused = Error::connection("a:1", "cannot connect: connection refused");
         let late = Error::connection("a:1", "cannot connect within 9873 ms");
-        let http = Error::protocol("a:1", "does not speak Kafka: it answers in HTTP");
-        assert!(connect_errors.is_new("a:1", &refused) && connect_errors.is_new("b:1", &refused));
-        assert!(!connect_errors.is_new("a:1", &refused) && !connect_errors.is_new("a:1", &late));
-        assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("a:1", &http));
-        connect_errors.log_connected("samsarrow-client", 1, "a:1");
-        assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("b:1", &refused));
+        assert!(warns("a:1", &refused) && warns("b:1", &refused));
+        assert!(!warns("a:1", &refused) && !warns("a:1", &late));
         let wrong = Error::authentication("a:1", "wrong password");
-        assert!(connect_errors.is_new("a:1", &wrong) && !connect_errors.is_new("a:1", &wrong));
+        assert!(warns("a:1", &wrong) && !warns("a:1", &wrong));
+        connect_errors.log_connected("samsarrow-client", 1, "a:1");
+        assert!(warns("a:1", &wrong) && !warns("b:1", &refused));
+    }
+
+    #[test]
+    fn servers_that_are_not_kafka_are_logged_at_the_second_attempt() {
+        let connect_errors = ConnectErrorLog::default();
+        let http = Error::protocol("a:1", "does not speak Kafka: it answers in HTTP");
+        assert_eq!([(); 3].map(|()| connect_errors.is_to_warn("a:1", &http)), [false, true, false]);
+        connect_errors.log_connected("samsarrow-client", 1, "a:1");
+        assert_eq!([(); 3].map(|()| connect_errors.is_to_warn("a:1", &http)), [false, true, false]);
     }
 
     #[test]
