@@ -2,6 +2,10 @@
 
 import datetime
 import importlib.util
+import json
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +15,11 @@ from typing import Any
 import pytest
 
 from samsarrow import Consumer, Producer
+from samsarrow.spark import jar
+from samsarrow.testing import Broker
 from support.flights import BY_HOUR, CARRIERS, NOON, send_flights
 from support.kafka import KafkaServer
+from support.slow import WHOLE
 from support.streams import wait_for_markers
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "spark"
@@ -93,3 +100,29 @@ def test_polars_in_tasks(spark: Any, kafka: KafkaServer, flights: str) -> None:
     assert sorted((row.carrier, row.flights, row.delay) for row in frame.collect()) == [
         (carrier, 100, 4.5) for carrier in sorted(CARRIERS)
     ]
+
+
+@WHOLE
+@pytest.mark.timeout(600)
+def test_pipeline(built: None, tmp_path: Path) -> None:
+    """Spark 4.1 and later run declarative pipelines with the command `spark-pipelines`, through Spark Connect."""
+    pytest.importorskip("pyspark.pipelines", reason="PySpark has no declarative pipelines")
+    folder = shutil.copytree(EXAMPLES / "pipeline", tmp_path / "pipeline")
+    delays = [float(number * 20) for number in range(10)]
+    with Broker(topics={"flights": 2, "delays": 1}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for delay in delays:
+                producer.send("flights", json.dumps({"carrier": "UA", "arr_delay": delay}))
+        spec = folder / "spark-pipeline.yml"
+        text = spec.read_text().replace("localhost:9092", broker.bootstrap_servers)
+        spec.write_text(text.replace("/tmp/flights-pipeline", str(tmp_path / "storage")))
+        command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--jars", jar()]
+        env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=540, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "is the Python source" not in done.stdout + done.stderr
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign(consumer.partitions_for("delays"))
+            rows = consumer.reader().read_all().to_pylist()
+    assert sorted(json.loads(row["value"])["arr_delay"] for row in rows) == [delay for delay in delays if delay > 60]
+    assert {row["key"] for row in rows} == {b"UA"}

@@ -72,13 +72,11 @@ class KafkaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
-        self._notify()
         options = self._write_options(schema)
         options.check_batch(overwrite=overwrite)
         return KafkaWriter(self._resolved_for_tasks(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        # Does not call `_notify`, because Spark plans the sink again for each micro-batch.
         # `overwrite` is true in the output mode complete, in which every micro-batch writes the whole result to the
         # topic, as with Spark's own connector.
         options = self._resolved_for_tasks(self._write_options(schema))
@@ -95,6 +93,7 @@ class KafkaDataSource(DataSource):
         return WriteOptions.parse(self._checked_options(), schema)
 
     def _notify(self) -> None:
+        """Logs how to use the source in the JVM. Writes do not, because streams plan them for each micro-batch."""
         jar_notice.notify()
 
     def _checked_options(self) -> dict[str, str]:
