@@ -51,7 +51,9 @@ class ShareMember:
         while not (answer["assignment"] or {"topic_partitions": []})["topic_partitions"]:
             assert time.monotonic() < end, answer
             time.sleep(0.1)
-            # The coordinator may still be loading its state, or may not know the topic yet.
+            # The coordinator may still be loading its state, or may not know the topic yet. The first lookup of a
+            # coordinator creates Kafka's internal topic.
+            self.raw.call("FindCoordinator", 4, key_type=0, coordinator_keys=[self.group])
             answer = self.heartbeat([self.topic] if self.epoch == 0 else None)
 
     def fetch(

@@ -7,6 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::sync::{lock, write};
 
 use super::State;
+use super::groups::share::check_config;
 use super::topic::Topic;
 use super::topic_creation::{Rejection, config};
 use crate::options::BrokerOptions;
@@ -138,6 +139,9 @@ impl State {
             defaults.filter(|_| resource.0 == TOPIC).find(|(of, _)| *of == name).map(|(_, value)| value)
         };
         let given = apply_changes(resource.0, self.explicit_configs(resource), default, changes)?;
+        if resource.0 == GROUP {
+            given.iter().try_for_each(|(name, value)| check_config(name, value))?;
+        }
         if resource.0 != TOPIC {
             if !validate_only {
                 let mut configs = lock(&self.configs);

@@ -17,5 +17,5 @@ pub(crate) use heartbeat::ShareHeartbeat;
 pub(crate) use members::{ShareMember, ShareMembers};
 pub(crate) use partition::{Acknowledgement, check_fields};
 pub(crate) use sessions::{FINAL_EPOCH, INITIAL_EPOCH, SessionKey, TopicPartition};
-pub(crate) use settings::ShareSettings;
+pub(crate) use settings::{ShareSettings, check_config};
 pub(crate) use shares::Shares;

@@ -34,13 +34,12 @@ impl Shares {
         now: Instant,
     ) -> &mut SharePartition {
         let (start, end) = (log.log.start_offset(), log.log.next_offset());
-        let initial = if settings.from_start { start } else { end };
         let share = self
             .partitions
             .entry((group.to_owned(), partition))
-            .or_insert_with(|| SharePartition::new(initial, log.leader_epoch));
+            .or_insert_with(|| SharePartition::new(settings.reset.offset(log), log.leader_epoch));
         if !share.sync(log.leader_epoch, start, end) {
-            *share = SharePartition::new(initial, log.leader_epoch);
+            *share = SharePartition::new(settings.reset.offset(log), log.leader_epoch);
         }
         share.expire(now, settings);
         share
