@@ -34,7 +34,7 @@ from samsarrow.cli.output import (
     states_option,
     yes_option,
 )
-from samsarrow.cli.share_groups import STREAMS, ShareRow, check_not_share, explain, of_type, share_lags
+from samsarrow.cli.share_groups import STREAMS, ShareRow, check_not_share, explain, group_types, of_type, share_lags
 from samsarrow.cli.share_groups import TYPE as SHARE
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
@@ -111,28 +111,35 @@ class Row:
 
 
 def lags(
-    connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
+    connection: Connection,
+    names: list[str],
+    types: Mapping[str, str | None],
+    owned: dict[str, set[TopicPartition]] | None = None,
 ) -> tuple[list[Row | ShareRow], dict[str, KafkaError]]:
     """Looks up the offsets and lag of groups of all types. Share groups have start offsets, others committed offsets.
 
     The arguments and the result are those of `committed_lags`.
     """
-    share = of_type(connection.admin, names, SHARE)
+    share = of_type(types, names, SHARE)
     share_rows, failed = share_lags(connection, share)
     others = [name for name in names if name not in share]
-    rows, errors = committed_lags(connection, others, owned)
+    rows, errors = committed_lags(connection, others, types, owned)
     order = {name: number for number, name in enumerate(names)}
     return sorted([*rows, *share_rows], key=lambda row: (order[row.group], row.partition)), errors | failed
 
 
 def committed_lags(
-    connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
+    connection: Connection,
+    names: list[str],
+    types: Mapping[str, str | None],
+    owned: dict[str, set[TopicPartition]] | None = None,
 ) -> tuple[list[Row], dict[str, KafkaError]]:
     """Looks up committed offsets and end offsets of groups, with one request per coordinator and one per leader.
 
     Args:
         connection: connection to the cluster.
         names: names of the groups.
+        types: types of groups, from `group_types`.
         owned: partitions that are assigned to members, by group. They get a row even without a committed offset.
 
     Returns:
@@ -154,7 +161,7 @@ def committed_lags(
             errors[name] = failed[0]
     # A group without committed offsets may not exist, so it is looked up.
     if empty := [name for name, by_partition in offsets.items() if not by_partition]:
-        streams = of_type(connection.admin, empty, STREAMS)
+        streams = of_type(types, empty, STREAMS)
         described = connection.admin.describe_groups([name for name in empty if name not in streams])
         errors |= {name: found for name, found in each_result(described) if isinstance(found, KafkaError)}
     missing = sorted({tp for by_partition in offsets.values() for tp in by_partition} - ends.keys())
@@ -183,12 +190,13 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
     partitions, so each has a line of its own, as members of Kafka Streams groups have.
     """
     selected = chosen(connection, names, states)
-    known, errors = describe_all(connection, selected)
+    types = group_types(connection.admin)
+    known, errors = describe_all(connection, selected, types)
     owners: dict[tuple[str, TopicPartition], Owner] = {
         (name, tp): member for name, group in known.items() for member in group.members for tp in member.assignment
     }
     owned = {name: {tp for member in group.members for tp in member.assignment} for name, group in known.items()}
-    rows, failed = lags(connection, list(known), owned)
+    rows, failed = lags(connection, list(known), types, owned)
     by_group = _by_group(rows)
     lines: list[tuple[Any, ...]] = []
     for name, group in known.items():
@@ -224,10 +232,12 @@ class Described:
     members: tuple[Owner, ...]
 
 
-def describe_all(connection: Connection, names: list[str]) -> tuple[dict[str, Described], dict[str, KafkaError]]:
+def describe_all(
+    connection: Connection, names: list[str], types: Mapping[str, str | None]
+) -> tuple[dict[str, Described], dict[str, KafkaError]]:
     """Describes groups of all types. Returns the groups in the order of `names`, and errors by group."""
     admin = connection.admin
-    share, streams = of_type(admin, names, SHARE), of_type(admin, names, STREAMS)
+    share, streams = of_type(types, names, SHARE), of_type(types, names, STREAMS)
     others = [name for name in names if name not in share and name not in streams]
     found: dict[str, Described] = {}
     errors: dict[str, KafkaError] = {}
@@ -278,7 +288,7 @@ def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...],
     The lag of a share group is the number of records that are not finished.
     """
     selected = chosen(connection, names, states)
-    rows, errors = lags(connection, selected)
+    rows, errors = lags(connection, selected, group_types(connection.admin))
     if each:
         lines = [(row.group, *row.partition, row.offset, row.end, row.lag) for row in rows]
         empty = "no offsets" if selected else no_rows("groups", names, states)
@@ -374,7 +384,7 @@ def delete(connection: Connection, names: tuple[str, ...], if_exists: bool, yes:
             return
     found = chosen(connection, names)
     if dry_run:
-        rows, errors = lags(connection, found)
+        rows, errors = lags(connection, found, group_types(connection.admin))
         show(None, ("group", "topics", "partitions", "lag"), _sums(found, rows, errors))
         click.echo("dry run: nothing is deleted", err=True)
         report_group_errors(connection, errors, len(found))

@@ -40,14 +40,18 @@ def without_share_groups(listed: Mapping[str, GroupListing]) -> dict[str, GroupL
     return {name: group for name, group in listed.items() if group.type != TYPE}
 
 
-def of_type(admin: Admin, names: Iterable[str], kind: str) -> list[str]:
-    """Returns the groups of a type. Brokers before 3.8 do not report types."""
+def group_types(admin: Admin) -> dict[str, str | None]:
+    """Returns the type of each group that Kafka lists. Brokers before 3.8 do not report types."""
     try:
-        listed = admin.list_groups()
+        return {name: group.type for name, group in admin.list_groups().items()}
     except KafkaError:
         # Requests for the groups themselves may succeed, and otherwise report the error of each group.
-        return []
-    return [name for name in names if _is(listed, name, kind)]
+        return {}
+
+
+def of_type(types: Mapping[str, str | None], names: Iterable[str], kind: str) -> list[str]:
+    """Returns the groups of a type."""
+    return [name for name in names if types.get(name) == kind]
 
 
 def share_lags(connection: Connection, names: list[str]) -> tuple[list[ShareRow], dict[str, KafkaError]]:

@@ -25,7 +25,7 @@ from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storag
 from samsarrow.cli.offsets.share import ShareOffsetStore
 from samsarrow.cli.output import named
 from samsarrow.cli.share_groups import TYPE as SHARE
-from samsarrow.cli.share_groups import of_type
+from samsarrow.cli.share_groups import group_types, of_type
 from samsarrow.cli.times import TIME_HELP, duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets
@@ -127,7 +127,7 @@ def reset(
 
 def _store(cluster: Cluster, storage: str, group: str) -> Store:
     """Returns the store of a group's offsets, or of the start offsets of a share group."""
-    if storage == "kafka" and of_type(cluster.admin, [group], SHARE):
+    if storage == "kafka" and of_type(group_types(cluster.admin), [group], SHARE):
         return ShareOffsetStore(group, cluster.admin)
     return cluster.store(storage, group)
 

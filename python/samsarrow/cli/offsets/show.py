@@ -16,7 +16,7 @@ from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storag
 from samsarrow.cli.offsets_lookup import look_up
 from samsarrow.cli.output import each_result, named, no_rows, output_option, output_options, report_errors, show
 from samsarrow.cli.share_groups import TYPE as SHARE
-from samsarrow.cli.share_groups import check_not_share, of_type, share_lags, without_share_groups
+from samsarrow.cli.share_groups import check_not_share, group_types, of_type, share_lags, without_share_groups
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.formats import FORMATS, Snapshot, dump
@@ -70,7 +70,7 @@ def describe(
     offset of a share group is its start offset, the first record that is not finished.
     """
     names = selected_groups(cluster, groups, all_groups, share=storage == "kafka")
-    share = of_type(cluster.admin, names, SHARE) if storage == "kafka" else []
+    share = of_type(group_types(cluster.admin), names, SHARE) if storage == "kafka" else []
     lines: list[tuple[Any, ...]] = []
     errors: dict[str, KafkaError] = {}
     unread: dict[str, KafkaError] = {}
