@@ -12,12 +12,17 @@ from samsarrow import aio, ranges
 ASYNC_ONLY = {"AsyncProducer": {"send_and_wait"}}
 # Async methods that have their own docstring. All others have the docstring of the blocking method.
 OWN_DOCSTRINGS = {"AsyncConsumer": {"reader"}, "AsyncProducer": {"send_and_wait", "transaction"}}
-CLASSES = [name for name in ("Consumer", "Producer", "Admin", "SchemaRegistry") if f"Async{name}" in samsarrow.__all__]
+NAMES = ("Consumer", "ShareConsumer", "Producer", "Admin", "SchemaRegistry")
+CLASSES = [name for name in NAMES if f"Async{name}" in samsarrow.__all__]
 # Methods that do no I/O, so they are plain functions in both classes.
 NO_IO = {
     "Consumer": {
         "subscribe", "subscription", "assign", "assignment", "enforce_rebalance", "wakeup", "commit_async", "stream",
         "store_offsets", "group_metadata", "seek", "pause", "resume", "paused", "records", "reader", "metrics",
+    },
+    "ShareConsumer": {
+        "subscribe", "unsubscribe", "subscription", "assignment", "acknowledge", "commit_async", "locked_for", "wakeup",
+        "records", "metrics",
     },
     "Producer": {"metrics", "transaction"},
     "Admin": {"metrics"},

@@ -228,6 +228,10 @@ impl ShareConsumer {
             Some(batch) => batch,
             None => return Ok(None),
         };
+        if self.shared.share.auto_renew {
+            // The locks of rows that were in the queue for long may be due.
+            self.shared.notify_tasks();
+        }
         self.with_topics(batch).map(Some)
     }
 

@@ -159,7 +159,7 @@ mod tests {
             assert!(text.contains(name) && text.contains(": "), "{text}");
         }
         let text = parse(&[("share.acquire.mode", "strict")]).unwrap_err().to_string();
-        assert_eq!(text, "option share.acquire.mode must be batch_optimized or record_limit, not strict");
+        assert_eq!(text, "option share.acquire.mode must be batch_optimized or record_limit, not \"strict\"");
         let text = ShareOptions::parse([("bootstrap.servers".to_owned(), OptionValue::Str("h:1".into()))], false);
         assert!(text.unwrap_err().to_string().contains("group.id"));
     }

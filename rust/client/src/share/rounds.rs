@@ -95,7 +95,7 @@ impl State {
                 acknowledgements: Vec::new(),
             };
         }
-        Step::Wait(options.auto_renew.then(|| self.next_renewal(node)).flatten())
+        Step::Wait(options.auto_renew.then(|| self.next_renewal(node, now)).flatten())
     }
 
     /// Returns the request that closes the session and has the last acknowledgements, or the end.
@@ -180,14 +180,15 @@ impl State {
         self.rows.iter().filter_map(renew).collect()
     }
 
-    /// Returns the time at which the next lock must be renewed.
-    fn next_renewal(&self, node: i32) -> Option<Instant> {
+    /// Returns the next time after `now` at which a lock must be renewed.
+    fn next_renewal(&self, node: i32, now: Instant) -> Option<Instant> {
         let (session, lock_timeout) = (self.sessions.get(&node)?, self.lock_timeout?);
+        let ahead = lock_timeout.mul_f64(1.0 - RENEW_AFTER);
         let ranges = self.rows.values().flat_map(PartitionRows::ranges);
-        let ends = ranges
+        let times = ranges
             .filter(|range| range.session == session.id && range.lost.is_none() && !range.renewal_failed)
-            .map(|range| range.locked_until);
-        Some(ends.min()? - lock_timeout.mul_f64(1.0 - RENEW_AFTER) + Duration::from_millis(1))
+            .map(|range| range.locked_until - ahead + Duration::from_millis(1));
+        times.filter(|time| *time > now).min()
     }
 }
 
@@ -195,3 +196,7 @@ impl State {
 pub(super) fn next_epoch(epoch: i32) -> i32 {
     if epoch == i32::MAX { 1 } else { epoch + 1 }
 }
+
+#[cfg(test)]
+#[path = "rounds_tests.rs"]
+mod tests;

@@ -288,13 +288,21 @@ impl State {
         outcomes
     }
 
-    /// Returns the offsets that wait to be acknowledged, by partition.
+    /// Returns the offsets that wait to be acknowledged and belong to no earlier commit in the background, by partition.
     pub(super) fn pending_ranges(&self) -> Vec<(TopicPartition, Vec<(i64, i64)>)> {
         let mut all = Vec::new();
         for (tp, rows) in &self.rows {
             let mut ranges: Vec<(i64, i64)> = Vec::new();
             for range in rows.ranges() {
-                let types = range.states.iter().map(|state| state.is_pending().then_some(*state as i8)).collect();
+                let is_new = |offset: i64| {
+                    let mut earlier =
+                        self.commits.iter().flat_map(|commit| &commit.ranges).filter(|(other, _)| other == tp);
+                    !earlier.any(|(_, ranges)| ranges.iter().any(|(first, last)| (*first..=*last).contains(&offset)))
+                };
+                let types = (range.first..)
+                    .zip(&range.states)
+                    .map(|(offset, state)| (state.is_pending() && is_new(offset)).then_some(*state as i8))
+                    .collect();
                 for (first, last) in (Taken { first: range.first, types }).ranges() {
                     match ranges.last_mut() {
                         Some((_, end)) if *end + 1 == first => *end = last,
