@@ -99,6 +99,8 @@ class OtherClientsMethod:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        # `help()` shows it.
+        self.__doc__ = f"A method of other clients: {METHODS['Producer'][name]}."
 
     def __get__(self, client: object, kind: type) -> Any:
         raise _unknown_method(client, kind, self._name)
