@@ -290,6 +290,30 @@ fn formats(broker: &Broker) -> Vec<i8> {
     broker.batches("t", 0).unwrap().iter().map(|batch| batch.header.magic).collect()
 }
 
+/// As in the middle of a rolling upgrade, each node gets the versions that it supports.
+#[tokio::test]
+async fn nodes_may_be_of_different_releases() {
+    let old = Release::named("2.3");
+    let topics = vec![("t".to_owned(), 2)];
+    let broker = Broker::start(BrokerOptions { brokers: 2, topics, kafka: old, ..Default::default() }).await.unwrap();
+    broker.set_kafka(1, Release::named("4.3")).unwrap();
+    assert!(broker.set_kafka(2, None).is_err());
+    let versions = Arc::new(Mutex::new(BTreeMap::new()));
+    let seen = Arc::clone(&versions);
+    broker.on_request(ApiKey::Fetch, move |request| {
+        seen.lock().unwrap().insert(request.node, request.api_version);
+        None
+    });
+    produce(&broker, 2, 0, 3).await;
+    let consumer = consumer(&broker, &[]);
+    consumer.assign(&[tp(0), tp(1)]).unwrap();
+    assert_eq!(read(&consumer, 6).await.len(), 6);
+    let newest = |release: &str| Release::named(release).unwrap().versions(ApiKey::Fetch).unwrap().1;
+    assert_eq!(*versions.lock().unwrap(), BTreeMap::from([(0, newest("2.3")), (1, newest("4.3"))]));
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
 #[tokio::test]
 async fn explicit_idempotence_is_not_disabled() {
     let broker = emulating(Release::named("0.10.2")).await;
