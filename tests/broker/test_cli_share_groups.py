@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def member(broker: Broker) -> Iterator[ShareMember]:
-    """A member that has accepted 4 of 10 records, of which 2 are behind the start offset."""
+    """A member that has accepted 4 of 10 records. Kafka stores the start offset before this change."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.alter_configs({ConfigResource.group("workers"): {"share.auto.offset.reset": "earliest"}})
         admin.commit_offsets("readers", {TopicPartition("orders", 0): 0})
@@ -44,7 +44,7 @@ def rows(result: Any) -> list[dict[str, Any]]:
 def test_describe_shows_partitions_and_members(command: Command, member: ShareMember) -> None:
     shown = rows(command("groups", "describe", "workers", "-o", "ndjson"))
     assert [(row["state"], row["topic"], row["offset"], row["end"], row["lag"]) for row in shown] == [
-        ("Stable", "orders", 2, 10, 6),
+        ("Stable", "orders", 0, 10, 6),
         ("Stable", None, None, None, None),
     ]
     assert [row["member_id"] for row in shown] == [None, "w1"]
@@ -57,27 +57,27 @@ def test_lag_counts_unfinished_records(command: Command, member: ShareMember) ->
         "readers": 10, "workers": 6,
     }  # fmt: skip
     [row] = rows(command("groups", "lag", "workers", "--partitions", "-o", "ndjson"))
-    assert (row["offset"], row["end"], row["lag"]) == (2, 10, 6)
+    assert (row["offset"], row["end"], row["lag"]) == (0, 10, 6)
     watched = rows(command("groups", "watch", "workers", "--count", "1", "-o", "ndjson"))
     assert [(row["group"], row["partitions"], row["lag"]) for row in watched] == [("workers", 1, 6)]
 
 
 def test_offsets_describe_shows_start_offsets(command: Command, member: ShareMember) -> None:
     [row] = rows(command("offsets", "describe", "workers", "-o", "ndjson"))
-    assert (row["state"], row["offset"], row["end"], row["lag"]) == ("Stable", 2, 10, 6)
+    assert (row["state"], row["offset"], row["end"], row["lag"]) == ("Stable", 0, 10, 6)
     everything = rows(command("offsets", "describe", "--all-groups", "-o", "ndjson"))
-    assert [(row["group"], row["offset"]) for row in everything] == [("readers", 0), ("workers", 2)]
+    assert [(row["group"], row["offset"]) for row in everything] == [("readers", 0), ("workers", 0)]
     exported = json.loads(command("offsets", "export", "--all-groups").out)
     assert "workers" not in json.dumps(exported)
 
 
 def test_reset_changes_start_offsets(command: Command, member: ShareMember) -> None:
-    failed = command("offsets", "reset", "workers", "--all-topics", "--to-earliest", "--force", code=1)
+    failed = command("offsets", "reset", "workers", "--all-topics", "--to-latest", "--force", code=1)
     assert "share group workers is active (Stable; members: raw at" in failed.err
     assert "--force has no effect" in failed.err
     member.acknowledge(session=-1)
     member.heartbeat(epoch=-1)
-    dry = command("offsets", "reset", "workers", "--all-topics", "--to-earliest", "--dry-run")
+    dry = command("offsets", "reset", "workers", "--all-topics", "--to-latest", "--dry-run")
     assert "share group workers: 1 partitions change" in dry.out
     done = command("offsets", "reset", "workers", "--topic", "orders", "--to", "-3")
     assert "1 partitions written, read back and equal" in done.out

@@ -168,6 +168,7 @@ def fields(script: Script) -> None:
         [(0, 2, [-1])],
         [(0, 2, [RENEW])],
         [(4, 6, [ACCEPT]), (0, 2, [ACCEPT])],
+        [(0, 4, [ACCEPT]), (4, 6, [ACCEPT])],
     ):
         script.add(acks, outcome(a.acknowledge(*acks)))
 

@@ -162,6 +162,8 @@ async fn acknowledgements_of_a_partition_are_all_or_nothing() {
     ] {
         assert_eq!(code(&member.acknowledge(std::slice::from_ref(&invalid)).await), expected, "{invalid:?}");
     }
+    let overlapping = [(4, 6, vec![ACCEPT]), (6, 9, vec![ACCEPT])];
+    assert_eq!(code(&member.acknowledge(&overlapping).await), ErrorCode::INVALID_RECORD_STATE);
     let acks = [(0, 2, vec![ACCEPT]), (4, 9, vec![ACCEPT])];
     assert_eq!(code(&member.acknowledge(&acks).await), ErrorCode::NONE, "nothing was applied before");
     let unsorted = [(12, 12, vec![ACCEPT]), (11, 11, vec![ACCEPT])];

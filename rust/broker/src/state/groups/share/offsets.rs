@@ -30,7 +30,8 @@ impl State {
         let shares = lock(&self.shares);
         let share = shares.partitions.get(&(group.to_owned(), (topic, partition)))?;
         let start = share.stored_start?;
-        let lag = log.state().log.next_offset() - start - share.delivery_complete();
+        // The records between the stored start offset and the start offset are finished.
+        let lag = log.state().log.next_offset() - share.start.max(start) - share.delivery_complete();
         Some(ShareOffset { start, leader_epoch: share.leader_epoch, lag })
     }
 

@@ -76,7 +76,8 @@ pub(crate) struct SharePartition {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) ranges: BTreeMap<i64, Range>,
-    /// Start offset that the share coordinator knows. It is missing until the first acknowledgement.
+    /// Start offset that the share coordinator knows: the start offset before the last change, because Kafka stores the
+    /// changed records and advances the start offset afterwards. It is missing until the first acknowledgement.
     pub(super) stored_start: Option<i64>,
 }
 
@@ -211,14 +212,18 @@ impl SharePartition {
             return Err((ErrorCode::INVALID_RECORD_STATE, text));
         }
         acks().try_for_each(|ack| self.check(member, ack))?;
+        if acks().zip(acks().skip(1)).any(|(ack, next)| next.first <= ack.last) {
+            let text = "The batch cannot be acknowledged. The offset is not acquired.".to_owned();
+            return Err((ErrorCode::INVALID_RECORD_STATE, text));
+        }
         let applied: Vec<Acknowledgement> = acks().cloned().collect();
         for ack in &applied {
             for (first, last, kind) in runs(ack) {
                 self.apply(first.max(self.start), last, kind, now, settings);
             }
         }
-        self.advance();
         self.stored_start = Some(self.start);
+        self.advance();
         Ok(())
     }
 
@@ -248,8 +253,8 @@ impl SharePartition {
             }
         }
         if released {
-            self.advance();
             self.stored_start = Some(self.start);
+            self.advance();
         }
         released
     }
@@ -328,12 +333,13 @@ fn runs(ack: &Acknowledgement) -> Vec<(i64, i64, i8)> {
 /// Checks the fields of the acknowledgements of one partition, as Kafka does before it looks at its state.
 pub(crate) fn check_fields(acks: &[Acknowledgement], may_renew: bool) -> Result<(), Rejection> {
     let reject = |text: &str| Err((ErrorCode::INVALID_REQUEST, text.to_owned()));
-    let mut before = -1;
+    let mut before = 0;
     for ack in acks {
         if ack.first > ack.last {
             return reject("Acknowledgement batch first offset is greater than its last offset.");
         }
-        if ack.first <= before {
+        // An offset that is in two batches is an error of the records' state instead.
+        if ack.first < before {
             return reject("Acknowledgement batches overlap or are not sorted.");
         }
         before = ack.last;
