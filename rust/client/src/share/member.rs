@@ -22,6 +22,10 @@ const INITIAL_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of the first heartbeats without a partition. It doubles up to the coordinator's interval. Coordinators
 /// assign partitions at most once a second, so a member learns its first assignment long before a regular heartbeat.
 const FIRST_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum interval of heartbeats without a partition during `ASSIGNMENT_TIME`.
+const MAX_FIRST_INTERVAL: Duration = Duration::from_millis(200);
+/// Time within which the coordinator usually sends the first assignment.
+const ASSIGNMENT_TIME: Duration = Duration::from_secs(2);
 /// Maximum delay before a failed heartbeat is retried.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Interval of checks for the names and leaders of assigned partitions.
@@ -109,10 +113,11 @@ impl Member {
         let max_idle = shared.options.group.max_poll_interval;
         let mut metadata = shared.cluster.watch();
         let mut fast = FIRST_INTERVAL;
+        let mut fast_since = Instant::now();
         loop {
             let version = shared.with(|state| state.subscription_version);
             if self.sent_version != Some(version) {
-                fast = FIRST_INTERVAL;
+                (fast, fast_since) = (FIRST_INTERVAL, Instant::now());
             }
             if let Err(end) = self.heartbeat().await {
                 return end;
@@ -121,6 +126,9 @@ impl Member {
             let delay =
                 if shared.with(|state| state.targets.is_empty()) { fast.min(self.interval) } else { self.interval };
             fast = fast.saturating_mul(2);
+            if fast_since.elapsed() < ASSIGNMENT_TIME {
+                fast = fast.min(MAX_FIRST_INTERVAL);
+            }
             let next = Instant::now() + delay;
             loop {
                 changes.borrow_and_update();
