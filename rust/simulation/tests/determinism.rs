@@ -1,4 +1,5 @@
 //! Equal seeds give equal runs.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use samsarrow_simulation::{Plan, World, run};
 
