@@ -437,6 +437,16 @@ def test_doctor(command: Command, admin: Admin) -> None:
     assert {finding["status"] for finding in findings} <= {"ok", "skipped", "warning"}, findings
 
 
+def test_backup_and_restore(command: Command, admin: Admin, tmp_path: Path) -> None:
+    create(admin, "saved")
+    lines = tmp_path / "values.txt"
+    lines.write_text("1\n2\n3\n")
+    command("produce", "saved", lines, "--format", "value")
+    command("backup", "saved", "-O", tmp_path / "backup")
+    command("restore", tmp_path / "backup", "--topic-map", "saved=restored")
+    assert command("consume", "restored", "-o", "value").out == "1\n2\n3\n"
+
+
 def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
     mine = [item for item in request.session.items if item.path == request.path]
     if {item.originalname for item in mine} != {name for name in vars(request.module) if name.startswith("test_")}:

@@ -85,7 +85,8 @@ def test_api_version_can_disable_transaction_version_2(kafka: KafkaServer, java:
 
 def test_read_committed_returns_committed_records_only(side: Side) -> None:
     topic = side.topic(2)
-    with side.producer(topic) as producer:
+    # Without linger.ms, records would be sent at once.
+    with side.producer(topic, linger_ms=10_000) as producer:
         with producer.transaction() as same:
             assert same is producer
             sent = [producer.send(topic, "a", partition=0), producer.send(topic, "b", partition=1)]
@@ -140,7 +141,8 @@ def test_many_batches_of_many_partitions(side: Side, codec: str) -> None:
 
 def test_empty_transaction_writes_nothing(side: Side) -> None:
     topic = side.topic()
-    with side.producer(topic) as producer:
+    # Without linger.ms, the record would be sent at once.
+    with side.producer(topic, linger_ms=10_000) as producer:
         producer.init_transactions()
         with producer.transaction():
             pass
