@@ -45,7 +45,7 @@ def backup(
 ) -> BackupResult:
     """Backs up topics to a folder, up to the ends that they have at the time of the call.
 
-        result = samsarrow._backup.backup(["orders"], "backups/orders", bootstrap_servers="localhost:9092")
+        result = samsarrow.backup.backup(["orders"], "backups/orders", bootstrap_servers="localhost:9092")
 
     Only committed records are read (`isolation.level=read_committed`): a partition ends at its first open transaction.
 
@@ -107,7 +107,7 @@ def restore(
 ) -> RestoreResult:
     """Restores topics, their settings and group offsets from a backup.
 
-        result = samsarrow._backup.restore("backups/orders", bootstrap_servers="localhost:9093")
+        result = samsarrow.backup.restore("backups/orders", bootstrap_servers="localhost:9093")
 
     All files are checked before anything is written. Records get the partitions, order, keys, values, headers and
     timestamps of the backup. They are read back and compared by their digests. Each group offset is translated to the

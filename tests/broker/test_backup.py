@@ -285,6 +285,25 @@ def test_groups_without_offsets_are_an_error(make: Make) -> None:
         make(groups=["nobody"])
 
 
+def test_group_offsets_of_partitions_that_do_not_exist_are_left_out(
+    servers: str, make: Make, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache Kafka keeps offsets of partitions that a topic does not have."""
+    fill(servers, "t", 3)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.commit_offsets("g", {T0: 2})
+    fetch = Admin.fetch_offsets_many
+
+    def with_others(self: Admin, *arguments: Any, **named: Any) -> Any:
+        found = fetch(self, *arguments, **named)
+        return {group: {**offsets, TopicPartition("t", 77): OffsetAndMetadata(5)} for group, offsets in found.items()}
+
+    monkeypatch.setattr(Admin, "fetch_offsets_many", with_others)
+    assert make(groups="all").manifest.groups["g"].keys() == {T0}
+    monkeypatch.undo()
+    assert load().offsets == {"g": {T0: OffsetAndMetadata(2)}}
+
+
 class StopError(Exception):
     """Stops a run, as a kill would."""
 

@@ -221,6 +221,102 @@ def test_manifests_of_other_versions_and_damaged_ones(made: tuple[Path, Manifest
         verify(path)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("partitions", 0, "files", 0, "first"), -5, r"-5 to \d+, are not after \d+ and before"),
+        (("partitions", 0, "files", 1, "first"), 0, "are not after"),
+        (("partitions", 0, "files", 0, "rows"), 0, "has 0 rows"),
+        (("partitions", 0, "files", 0, "rows"), "5", "TypeError"),
+        (("partitions", 0, "end"), 1, "and before 1"),
+        (("partitions", 0, "end"), "x", "end is not a number from 0 on: 'x'"),
+        (("partitions", 0, "start"), True, "start is not a number"),
+        (("replication_factor",), "one", "replication_factor is not a number"),
+        (("groups", 0, "offset"), "7", "offset is not a number from 0 on: '7'"),
+        (("groups", 0, "offset"), -1, "offset is not a number"),
+        (("groups", 0, "partition"), 77, "group g has an offset of t-77, which is not in the backup"),
+        (("groups", 0, "topic"), "u", "group g has an offset of u-0, which is not in the backup"),
+        (("groups", 0, "metadata"), None, "metadata of t-0 in group g is not text: None"),
+    ],
+)
+def test_manifests_with_changed_values(
+    place: tuple[str | int, ...], value: Any, message: str, made: tuple[Path, Manifest]
+) -> None:
+    path, _ = made
+    file = path / "manifest.json"
+    tree = json.loads(file.read_text())
+    inner = tree["groups"]["g"] if place[0] == "groups" else tree["topics"]["t"]
+    for key in place[1:-1] if place[0] == "groups" else place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    file.write_text(json.dumps(tree))
+    with pytest.raises(BackupError, match=f"is not a manifest of a backup .*{message}"):
+        verify(path)
+
+
+@pytest.mark.parametrize("change", ["twice", "reversed"])
+def test_manifests_with_files_in_another_order(change: str, made: tuple[Path, Manifest]) -> None:
+    path, _ = made
+    file = path / "manifest.json"
+    tree = json.loads(file.read_text())
+    partition = tree["topics"]["t"]["partitions"][0]
+    if change == "twice":
+        partition["files"].append(partition["files"][0])
+        partition["rows"] += partition["files"][0]["rows"]
+    else:
+        partition["files"].reverse()
+    file.write_text(json.dumps(tree))
+    with pytest.raises(BackupError, match=r"the offsets of t/0/.*are not after"):
+        restore(path, bootstrap_servers="localhost:1")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("no Parquet", "cannot be read as Parquet"),
+        ("columns", "does not have the columns of a backup"),
+        ("numbers as values", "does not have the columns of a backup"),
+        ("fewer rows", r"has \d+ rows in place of"),
+        ("partition", "has partition 1 in place of 0"),
+        ("topic", "has topic u in place of t"),
+        ("offsets", r"has offset \d+ to \d+ in place of"),
+    ],
+)
+def test_files_that_were_written_anew(change: str, message: str, made: tuple[Path, Manifest]) -> None:
+    """Files and their digests in the manifest are changed together."""
+    import pyarrow.parquet
+
+    path, manifest = made
+    first = next(file for file in manifest.files if file.rows > 1)
+    file = path / first.path
+    table = pyarrow.parquet.read_table(file, partitioning=None)
+
+    def with_column(name: str, values: Any) -> pa.Table:
+        return table.set_column(table.column_names.index(name), name, values)
+
+    if change == "no Parquet":
+        file.write_bytes(b"hello")
+    else:
+        rows = table.num_rows
+        changed = {
+            "columns": lambda: table.select(["value"]),
+            "numbers as values": lambda: with_column("value", pa.array([1] * rows)),
+            "fewer rows": lambda: table.slice(1),
+            "partition": lambda: with_column("partition", pa.array([1] * rows, pa.int32())),
+            "topic": lambda: with_column("topic", pa.array(["u"] * rows)),
+            "offsets": lambda: with_column("offset", pa.array(range(1000, 1000 + rows), pa.int64())),
+        }
+        pyarrow.parquet.write_table(changed[change](), file)
+    tree = json.loads((path / "manifest.json").read_text())
+    for listed in tree["topics"]["t"]["partitions"][0]["files"]:
+        if listed["path"] == first.path:
+            listed |= {"size": file.stat().st_size, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    (path / "manifest.json").write_text(json.dumps(tree))
+    for call in (lambda: verify(path), lambda: restore(path, bootstrap_servers="localhost:1")):
+        with pytest.raises(BackupError, match=message):
+            call()
+
+
 @pytest.mark.parametrize("change", ["missing", "shorter", "one bit", "other topic"])
 def test_verify_finds_changed_files(change: str, made: tuple[Path, Manifest]) -> None:
     path, manifest = made

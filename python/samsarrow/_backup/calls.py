@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from samsarrow._backup.errors import BackupError
-from samsarrow._backup.files import check_bytes, check_records
+from samsarrow._backup.files import check_bytes, check_layout, check_records
 from samsarrow._backup.folder import read_manifest
 from samsarrow._backup.making import BackupRun
 from samsarrow._backup.manifest import Manifest
@@ -123,16 +122,10 @@ def verify(path: str | os.PathLike[str], *, bar: Bar) -> Manifest:
     with bar("verifying", manifest.size, "B") as advance:
         for topic in manifest.topics.values():
             for partition in topic.partitions:
-                before = partition.start - 1
                 for file in partition.files:
                     check_bytes(folder, file, advance)
+                    check_layout(folder, file, topic.name, partition.partition)
                     check_records(folder, file, topic.name, partition.partition)
-                    if not before < file.first or file.last >= partition.end:
-                        raise BackupError(
-                            f"{folder / file.path}: its offsets {file.first} to {file.last} are not after {before} and "
-                            f"before {partition.end}, as those of {topic.name}-{partition.partition} must be"
-                        )
-                    before = file.last
     return manifest
 
 

@@ -140,6 +140,44 @@ def check_bytes(folder: Path, file: BackupFile, advance: Callable[[int], None]) 
         )
 
 
+def check_layout(folder: Path, file: BackupFile, topic: str, partition: int) -> None:
+    """Compares columns, number of rows and offsets in the footer of a file with the manifest. Reads no records.
+
+    Raises:
+        BackupError: they differ, or the file is not Parquet.
+    """
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(folder / file.path) as parquet:
+            schema, footer = parquet.schema_arrow, parquet.metadata
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BackupError(f"{_named(folder, file)} cannot be read as Parquet: {error}") from None
+    for name in COLUMNS:
+        if name not in schema.names or (name in ("key", "value") and not pa.types.is_binary(schema.field(name).type)):
+            raise BackupError(
+                f"{_named(folder, file)} does not have the columns of a backup ({', '.join(COLUMNS)}, with keys and "
+                "values as binary): restore the file from a copy of the backup"
+            )
+    if footer.num_rows != file.rows:
+        raise BackupError(
+            f"{_named(folder, file)} has {footer.num_rows:,} rows in place of {file.rows:,}: restore the file from a "
+            "copy of the backup"
+        )
+    expected = {"topic": (topic, topic), "partition": (partition, partition), "offset": (file.first, file.last)}
+    columns = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
+    for name, (first, last) in expected.items():
+        groups = [footer.row_group(group).column(columns[name]).statistics for group in range(footer.num_row_groups)]
+        known = [group for group in groups if group is not None and group.has_min_max]
+        # Files without statistics are compared by the records that they restore.
+        if known and (found := (known[0].min, known[-1].max)) != (first, last):
+            shown = [str(low) if low == high else f"{low} to {high}" for low, high in (found, (first, last))]
+            raise BackupError(
+                f"{_named(folder, file)} has {name} {shown[0]} in place of {shown[1]}: restore the file from a copy of "
+                "the backup"
+            )
+
+
 def check_records(folder: Path, file: BackupFile, topic: str, partition: int) -> None:
     """Reads a file, and compares its records with those of the manifest.
 

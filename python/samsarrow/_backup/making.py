@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -103,6 +103,7 @@ class BackupRun:
         topics, positions = {}, {}
         for name in self._topics:
             topics[name], positions[name] = self._plan_topic(admin, name, known.get(name))
+        groups = _existing(groups, topics)
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return Plan(Manifest(cluster, made, topics, groups), positions)
 
@@ -234,6 +235,15 @@ class BackupRun:
             reader.close()
             if writer is not None:
                 writer.abandon()
+
+
+def _existing(groups: Groups, topics: Mapping[str, TopicBackup]) -> Groups:
+    """Returns the offsets of partitions that exist: a topic that was created again may have fewer than before."""
+    return {
+        name: found
+        for name, offsets in groups.items()
+        if (found := {tp: at for tp, at in offsets.items() if tp.partition < len(topics[tp.topic].partitions)})
+    }
 
 
 def _listed(names: Collection[str]) -> str:

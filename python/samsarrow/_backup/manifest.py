@@ -208,15 +208,7 @@ class Manifest:
                     f"reads format {FORMAT} with {ALGORITHM!r}: use the version that made the backup, or a newer one"
                 )
             topics = {name: _topic(name, content) for name, content in tree["topics"].items()}
-            groups = {
-                name: {
-                    TopicPartition(one["topic"], one["partition"]): OffsetAndMetadata(
-                        one["offset"], one["metadata"], one["leader_epoch"]
-                    )
-                    for one in offsets
-                }
-                for name, offsets in tree["groups"].items()
-            }
+            groups = {name: _group(name, offsets, topics) for name, offsets in tree["groups"].items()}
             return cls(tree["cluster_id"], tree["made"], topics, groups)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise BackupError(
@@ -230,17 +222,66 @@ def _topic(name: str, tree: Any) -> TopicBackup:
     for number, one in enumerate(tree["partitions"]):
         if one["partition"] != number:
             raise ValueError(f"topic {name} has partition {one['partition']} in place of {number}")
+        start, end = _number(one, "start"), _number(one, "end")
         files = tuple(BackupFile(**file) for file in one["files"])
+        before = start - 1
         for file in files:
             check_path(file.path, name, number)
+            _check_offsets(file, before, end)
+            before = file.last
         rows = sum(file.rows for file in files)
         if rows != one["rows"]:
             raise ValueError(f"the files of {name}-{number} have {rows} rows in place of {one['rows']}")
-        lost = tuple((start, end) for start, end in one["lost"])
-        partitions.append(PartitionBackup(number, one["start"], one["end"], files, lost))
+        lost = tuple((first, after) for first, after in one["lost"])
+        partitions.append(PartitionBackup(number, start, end, files, lost))
     found = tree["topic_id"]
     topic_id = None if found is None else UUID(found)
-    return TopicBackup(name, topic_id, tree["replication_factor"], dict(tree["configs"]), tuple(partitions))
+    return TopicBackup(name, topic_id, _number(tree, "replication_factor"), dict(tree["configs"]), tuple(partitions))
+
+
+def _group(name: str, offsets: Any, topics: Mapping[str, TopicBackup]) -> dict[TopicPartition, OffsetAndMetadata]:
+    found = {}
+    for one in offsets:
+        topic, partition = one["topic"], _number(one, "partition")
+        if topic not in topics or partition >= len(topics[topic].partitions):
+            raise ValueError(f"group {name} has an offset of {topic}-{partition}, which is not in the backup")
+        if not isinstance(one["metadata"], str):
+            raise TypeError(f"metadata of {topic}-{partition} in group {name} is not text: {one['metadata']!r}")
+        found[TopicPartition(topic, partition)] = OffsetAndMetadata(
+            _number(one, "offset"), one["metadata"], one["leader_epoch"]
+        )
+    return found
+
+
+def _number(tree: Any, name: str) -> int:
+    """Returns a number that is not negative.
+
+    Raises:
+        ValueError: the value is another one.
+    """
+    value = tree[name]
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} is not a number from 0 on: {value!r}")
+    return value
+
+
+def _check_offsets(file: BackupFile, before: int, end: int) -> None:
+    """Rejects files that overlap or are in another order, because a restore would repeat or reorder records.
+
+    Args:
+        file: the file.
+        before: last offset of the file before it.
+        end: offset after the last one of the partition.
+
+    Raises:
+        ValueError: the offsets are not between these, or are fewer than the rows.
+    """
+    if not before < file.first <= file.last < end:
+        raise ValueError(
+            f"the offsets of {file.path}, {file.first} to {file.last}, are not after {before} and before {end}"
+        )
+    if not 0 < file.rows <= file.last - file.first + 1:
+        raise ValueError(f"{file.path} has {file.rows} rows at offsets {file.first} to {file.last}")
 
 
 def check_path(path: str, topic: str, partition: int) -> None:

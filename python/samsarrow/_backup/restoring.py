@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from samsarrow import ranges
 from samsarrow._backup.comparing import Comparison, row_number
 from samsarrow._backup.errors import BackupError, RestoreIncompleteError
-from samsarrow._backup.files import check_bytes, read_batches
+from samsarrow._backup.files import check_bytes, check_layout, read_batches
 from samsarrow._backup.groups import GroupOffsets
 from samsarrow._backup.manifest import Manifest, PartitionBackup, TopicBackup
 from samsarrow._backup.options import ClientOptions
@@ -149,6 +149,10 @@ class RestoreRun:
         with self._bar("checking files", size, "B") as advance:
             for file in files:
                 check_bytes(self._folder, file, advance)
+        for topic in (target.backup for target in self.targets):
+            for partition in topic.partitions:
+                for file in partition.files:
+                    check_layout(self._folder, file, topic.name, partition.partition)
 
     def _state(self, admin: Admin, settings: TopicSettings, target: Target) -> State:
         listing = admin.list_topics([target.name], timeout=self._timeout).get(target.name)
