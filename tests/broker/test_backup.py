@@ -1,10 +1,13 @@
 """Backups and restores on the embedded broker."""
 
+import errno
 import json
 import logging
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -302,6 +305,52 @@ def test_group_offsets_of_partitions_that_do_not_exist_are_left_out(
     assert make(groups="all").manifest.groups["g"].keys() == {T0}
     monkeypatch.undo()
     assert load().offsets == {"g": {T0: OffsetAndMetadata(2)}}
+
+
+@pytest.mark.parametrize("at", ["write", "fsync"])
+def test_full_disks(at: str, servers: str, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the folder, no incomplete file stays, and the next run completes the backup."""
+    fill(servers, "t", 100)
+    size = 1000 if at == "write" else 1 << 30
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if at == "write":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    else:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr("samsarrow._backup.files.os.fsync", Mock(side_effect=[None, full]))
+    try:
+        with pytest.raises(OSError, match=r"(too large|No space .*); run the backup again to continue it: '.*b'"):
+            make()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        monkeypatch.undo()
+    assert not list((tmp_path / "b").rglob(".part"))
+    done = make()
+    assert (done.rows, done.resumed) == (100, True)
+    assert verify(tmp_path / "b") == done.manifest
+
+
+def test_records_that_are_larger_than_the_default_buffer(
+    servers: str, target: str, make: Make, load: Load, tmp_path: Path
+) -> None:
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("large", 1, 1, {"max.message.bytes": "50000000"})])
+    with Producer(bootstrap_servers=servers, max_request_size=50_000_000, buffer_memory=100_000_000) as producer:
+        producer.send("large", bytes(40_000_000))
+        producer.send("large", b"small")
+    make("large")
+    assert [one.written for one in load().topics] == [2]
+    assert samsarrow.read("large", bootstrap_servers=target)["value"][0].as_py() == bytes(40_000_000)
+
+
+def test_topics_with_the_same_records_and_other_settings(servers: str, target: str, make: Make, load: Load) -> None:
+    fill(servers, "t", 3)
+    make()
+    load()
+    with Admin(bootstrap_servers=target) as admin:
+        admin.alter_configs({ConfigResource.topic("t"): {"retention.ms": "5000000"}})
+    with pytest.raises(BackupError, match=r"with other settings than the restore would set \(retention.ms\): delete"):
+        load()
 
 
 class StopError(Exception):

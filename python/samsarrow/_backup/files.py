@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -103,8 +104,11 @@ class FileWriter:
     def abandon(self) -> None:
         """Deletes the incomplete file. Does nothing after `complete`."""
         if not self._out.closed:
-            self._writer.abandon()
-            self._out.close()
+            # Both write buffered bytes, which fails again if the disk is full.
+            with contextlib.suppress(OSError):
+                self._writer.abandon()
+            with contextlib.suppress(OSError):
+                self._out.close()
             self._draft.unlink(missing_ok=True)
 
 

@@ -52,6 +52,16 @@ class BackupRun:
 
     def run(self) -> Manifest:
         """Makes the backup, or continues it, and returns its manifest."""
+        try:
+            return self._run()
+        except OSError as error:
+            # Errors of `write`, for example of a full disk, do not have the name of the file.
+            if isinstance(error, KafkaError) or error.filename is not None or error.errno is None:
+                raise
+            named = OSError(error.errno, f"{error.strerror}; run the backup again to continue it", str(self._path))
+            raise named from None
+
+    def _run(self) -> Manifest:
         with Folder(self._path) as folder, Admin(self._options.admin()) as admin:
             plan = folder.unfinished()
             self.resumed = plan is not None

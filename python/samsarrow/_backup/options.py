@@ -47,7 +47,8 @@ class ClientOptions:
         Args:
             batch_size: maximum size of batches, unless the application has set one.
         """
-        defaults = {"batch.size": batch_size, "compression.type": "lz4"}
+        # The default of 32 MiB rejects larger records. A restore limits pending records itself.
+        defaults = {"batch.size": batch_size, "compression.type": "lz4", "buffer.memory": 2 * MAX_RECORD}
         return {**defaults, **self._of("producer"), **_PRODUCER, "max.request.size": MAX_RECORD}
 
     def admin(self) -> dict[str, Any]:

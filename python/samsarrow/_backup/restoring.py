@@ -174,10 +174,16 @@ class RestoreRun:
             return "present"
         if not filled:
             return "empty"
+        remedy = f"delete the topic, or restore to another name with --topic-map {target.backup.name}=NAME (topic_map)"
+        if own != target.final:
+            changed = sorted(name for name in own.keys() | target.final if own.get(name) != target.final.get(name))
+            raise BackupError(
+                f"topic {target.name} exists with records, and with other settings than the restore would set "
+                f"({', '.join(changed)}): {remedy}"
+            )
         raise BackupError(
             f"topic {target.name} exists with other records than the backup: {name_of(filled[0])} has offsets "
-            f"{first[filled[0]]} to {end[filled[0]] - 1}; delete the topic, or restore to another name with "
-            f"--topic-map {target.backup.name}=NAME (topic_map)"
+            f"{first[filled[0]]} to {end[filled[0]] - 1}; {remedy}"
         )
 
     def _offsets(self, admin: Admin, target: Target, spec: OffsetSpec) -> dict[TopicPartition, int]:
