@@ -307,6 +307,36 @@ def test_group_offsets_of_partitions_that_do_not_exist_are_left_out(
     assert load().offsets == {"g": {T0: OffsetAndMetadata(2)}}
 
 
+@pytest.mark.parametrize("change", ["missing", "truncated"])
+def test_the_next_run_notices_damaged_files(change: str, servers: str, make: Make, tmp_path: Path) -> None:
+    fill(servers, "t", 10)
+    [file] = make().manifest.files
+    path = tmp_path / "b" / file.path
+    data = path.read_bytes()
+    if change == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-1])
+    fill(servers, "t", 5)
+    with pytest.raises(BackupError, match=rf"{file.path} \(offsets 0 to 9 of t-0\) (is missing|has .* in place of)"):
+        make()
+    path.write_bytes(data)
+    assert make().manifest.rows == 15
+
+
+def test_an_unfinished_run_without_groups(servers: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(servers, "t", 10)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.commit_offsets("g", {T0: 2})
+    monkeypatch.setattr(FileWriter, "complete", Mock(side_effect=StopError))
+    with pytest.raises(StopError):
+        make()
+    monkeypatch.undo()
+    with pytest.raises(BackupError, match="that was not completed has no groups: name none to complete it, or use"):
+        make(groups=["g"])
+    assert make().resumed
+
+
 @pytest.mark.parametrize("at", ["write", "fsync"])
 def test_full_disks(at: str, servers: str, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the folder, no incomplete file stays, and the next run completes the backup."""

@@ -375,6 +375,16 @@ def test_journals_continue_after_an_incomplete_line(tmp_path: Path) -> None:
         assert found.manifest.files == (first, second)
 
 
+def test_damaged_journals(made: tuple[Path, Manifest], tmp_path: Path) -> None:
+    """The remedy never removes a complete backup."""
+    path, _ = made
+    (tmp_path / "first").mkdir()
+    for at, remedy in ((path, "remove this file, and run the backup again"), (tmp_path / "first", "no complete")):
+        (at / "journal.ndjson").write_text("damaged\n")
+        with Folder(at) as folder, pytest.raises(BackupError, match=f"is not a journal .*{remedy}"):
+            folder.unfinished()
+
+
 def test_one_process_writes_to_a_folder(tmp_path: Path) -> None:
     with Folder(tmp_path), pytest.raises(BackupError, match=r"process \d+ writes a backup to it"):
         Folder(tmp_path)
@@ -392,6 +402,10 @@ def test_arguments_are_checked(tmp_path: Path, made: tuple[Path, Manifest]) -> N
         (lambda: restore(path, topic_map={"u": "v"}), ConfigurationError, "topic_map: .* has no u"),
         (lambda: restore(path, groups=["h"]), ConfigurationError, "groups: .* has no h, but g"),
         (lambda: restore(path, replication_factor=0), ConfigurationError, "replication_factor"),
+        (lambda: restore(path, replication_factor=-5), ConfigurationError, "or -1 for the brokers' default, not -5"),
+        (lambda: restore(path, replication_factor=True), ConfigurationError, "replication_factor"),
+        (lambda: restore(path, topic_map="t=u"), TypeError, "topic_map is a dict, not str"),  # type: ignore[arg-type]
+        (lambda: restore(path, configs=["a"]), TypeError, "configs is a dict, not list"),  # type: ignore[arg-type]
     ):
         with pytest.raises(error, match=message):
             call()

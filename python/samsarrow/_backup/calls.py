@@ -78,6 +78,9 @@ def restore(
     folder = Path(path)
     manifest = read_manifest(folder)
     chosen = sorted(manifest.topics) if topics is None else _names("topics", topics)
+    for argument, mapping in (("topic_map", topic_map), ("configs", configs)):
+        if not isinstance(mapping, Mapping | None):
+            raise TypeError(f"{argument} is a dict, not {type(mapping).__name__}")
     new_names = dict(topic_map or {})
     for kind, names, known in (
         ("topics", chosen, manifest.topics),
@@ -94,8 +97,13 @@ def restore(
         check_topic(name)
     if len(set(targets.values())) < len(targets):
         raise ConfigurationError("topic_map: two topics would be restored to the same name")
-    if replication_factor is not None and (not isinstance(replication_factor, int) or replication_factor == 0):
-        raise ConfigurationError(f"replication_factor is a number of replicas, not {replication_factor!r}")
+    replicas_ok = replication_factor is None or (
+        type(replication_factor) is int and (replication_factor == -1 or replication_factor > 0)
+    )
+    if not replicas_ok:
+        raise ConfigurationError(
+            f"replication_factor is a number of replicas, or -1 for the brokers' default, not {replication_factor!r}"
+        )
     changed = {name: to_setting(name, value) for name, value in (configs or {}).items() if value is not None}
     run = RestoreRun(
         folder,

@@ -131,17 +131,28 @@ def check_bytes(folder: Path, file: BackupFile, advance: Callable[[int], None]) 
                 size += len(part)
                 advance(len(part))
     except FileNotFoundError:
-        raise BackupError(f"{_named(folder, file)} is missing: restore the file from a copy of the backup") from None
+        raise _missing(folder, file) from None
     if size != file.size:
-        raise BackupError(
-            f"{_named(folder, file)} has {size:,} bytes in place of {file.size:,}: restore the file from a copy of the "
-            "backup"
-        )
+        raise _resized(folder, file, size)
     if digest.hexdigest() != file.sha256:
         raise BackupError(
             f"{_named(folder, file)} was changed: its SHA-256 is not that of the manifest; restore the file from a "
             "copy of the backup"
         )
+
+
+def check_size(folder: Path, file: BackupFile) -> None:
+    """Checks that a file of an earlier run exists and has its size, without reading it.
+
+    Raises:
+        BackupError: the file is missing or has another size.
+    """
+    try:
+        size = (folder / file.path).stat().st_size
+    except FileNotFoundError:
+        raise _missing(folder, file) from None
+    if size != file.size:
+        raise _resized(folder, file, size)
 
 
 def check_layout(folder: Path, file: BackupFile, topic: str, partition: int) -> None:
@@ -226,7 +237,7 @@ def read_batches(folder: Path, file: BackupFile, skip: int = 0) -> Iterator[pa.R
                 if left:
                     yield batch.slice(batch.num_rows - left)
     except FileNotFoundError:
-        raise BackupError(f"{_named(folder, file)} is missing: restore the file from a copy of the backup") from None
+        raise _missing(folder, file) from None
     except pa.ArrowInvalid as error:
         raise BackupError(f"{_named(folder, file)} cannot be read as Parquet: {error}") from None
 
@@ -249,6 +260,17 @@ def rows_before(folder: Path, file: BackupFile, offset: int) -> int:
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         raise BackupError(f"{_named(folder, file)} cannot be read: {error}") from None
     return count
+
+
+def _missing(folder: Path, file: BackupFile) -> BackupError:
+    return BackupError(f"{_named(folder, file)} is missing: restore the file from a copy of the backup")
+
+
+def _resized(folder: Path, file: BackupFile, size: int) -> BackupError:
+    return BackupError(
+        f"{_named(folder, file)} has {size:,} bytes in place of {file.size:,}: restore the file from a copy of the "
+        "backup"
+    )
 
 
 def _named(folder: Path, file: BackupFile) -> str:

@@ -106,9 +106,12 @@ class Folder:
                 after = line["lost"][1] if "lost" in line else line["file"]["last"] + 1
                 positions[name][number] = max(positions[name][number], after)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise BackupError(
-                f"{path} is not a journal ({error!r}): remove {self.path}, and make another backup"
-            ) from None
+            remedy = (
+                "remove this file, and run the backup again, which reads the records of the interrupted run once more"
+                if (self.path / MANIFEST).exists()
+                else f"remove {self.path}, which has no complete backup, and make another one"
+            )
+            raise BackupError(f"{path} is not a journal ({error!r}): {remedy}") from None
         self._journal = path.open("r+b")
         self._journal.truncate(len(whole))
         self._journal.seek(0, os.SEEK_END)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from samsarrow import ranges
 from samsarrow._backup.errors import BackupError
-from samsarrow._backup.files import COLUMNS, FileWriter
+from samsarrow._backup.files import COLUMNS, FileWriter, check_size
 from samsarrow._backup.folder import JOURNAL, LOCK, MANIFEST, Folder, Plan
 from samsarrow._backup.manifest import Groups, Manifest, PartitionBackup, TopicBackup
 from samsarrow._backup.options import ClientOptions
@@ -65,8 +65,12 @@ class BackupRun:
         with Folder(self._path) as folder, Admin(self._options.admin()) as admin:
             plan = folder.unfinished()
             self.resumed = plan is not None
+            before = folder.finished() if plan is None else plan.manifest
+            # Otherwise a lost file would be noticed only by a restore, when its records may be gone from the topic.
+            for file in before.files if before is not None else ():
+                check_size(self._path, file)
             if plan is None:
-                plan = self._plan(admin, folder.finished())
+                plan = self._plan(admin, before)
                 folder.begin(plan)
             else:
                 self._check_same(plan.manifest)
@@ -85,9 +89,9 @@ class BackupRun:
             ("groups", set(self._groups) if self._groups != "all" else set(), set(unfinished.groups)),
         ):
             if now != before and (now or kind == "topics"):
+                remedy = f"has the {kind} {_listed(before)}: name these" if before else f"has no {kind}: name none"
                 raise BackupError(
-                    f"the backup in {self._path} that was not completed has the {kind} {_listed(before)}: name these "
-                    f"to complete it, or use another folder"
+                    f"the backup in {self._path} that was not completed {remedy} to complete it, or use another folder"
                 )
 
     def _plan(self, admin: Admin, before: Manifest | None) -> Plan:
