@@ -506,6 +506,30 @@ def test_another_client_writes_meanwhile(
         load()
 
 
+def test_pending_records_do_not_replace_the_cause(
+    servers: str, make: Make, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`close(0)` raises an error if records are pending."""
+    fill(servers, "four", 10)
+    make("four")
+    close = Producer.close
+
+    def late(self: Producer, timeout: float | None = None, **named: Any) -> None:
+        close(self, timeout, **named)
+        if timeout == 0:
+            raise KafkaTimeoutError("delivery of all records before close took longer than 0 s")
+
+    def stopped(*_: Any, **__: Any) -> None:
+        raise BackupError("the cause")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Producer, "close", late)
+        patch.setattr(Producer, "send_batch", stopped)
+        with pytest.raises(RestoreIncompleteError, match=r"^the cause; the restore is not complete"):
+            load()
+    assert [one.state for one in load().topics] == ["unfinished"]
+
+
 def test_topics_that_are_deleted_or_created_again(servers: str, broker: Broker, make: Make) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         make("missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from samsarrow._backup.settings import TopicSettings, final_settings, is_loading
 from samsarrow._range_reader import name_of
 from samsarrow.admin import Admin
 from samsarrow.admin_types import OffsetSpec
-from samsarrow.exceptions import KafkaError
+from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.producer import Producer
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -231,8 +232,10 @@ class RestoreRun:
                 for partition in target.backup.partitions:
                     self._partition(producer, target, partition, advance)
         except BaseException:
-            # Records that are not sent yet must not follow a record that failed.
-            producer.close(0, errors="log")
+            # Records that are not sent yet must not follow a record that failed. If some are pending, `close` raises an
+            # error of its own, which must not replace the cause.
+            with contextlib.suppress(KafkaTimeoutError):
+                producer.close(0, errors="log")
             raise
         producer.close()
 
