@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import samsarrow
 from samsarrow import Admin, AsyncProducer, Consumer, NewTopic, Producer, TopicPartition
 from samsarrow.testing import Broker
 
@@ -34,6 +35,22 @@ def test_no_batch_exceeds_the_default_limit_of_brokers(broker: Broker, servers: 
         assert [delivery.result(0).offset for delivery in deliveries] == list(range(1, 3201))
         # A rejected batch would be split and sent again.
         assert broker.requests("Produce") == sent + 4
+
+
+def test_small_batches_are_not_lost_without_acks(servers: str) -> None:
+    """Brokers do not report batches that are too large with `acks=0`, so docs/produce.md advises a `batch.size`."""
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("unacknowledged", 1, 1, {"max.message.bytes": "20000"})])
+    with Producer(bootstrap_servers=servers, acks=0, batch_size=16_384) as producer:
+        for number in range(2000):
+            producer.send("unacknowledged", b"%08d" % number * 20)
+    deadline = time.monotonic() + 10
+    values = samsarrow.read("unacknowledged", bootstrap_servers=servers)["value"]
+    # The broker may still handle the last requests, to which it sends no response.
+    while len(values) < 2000 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        values = samsarrow.read("unacknowledged", bootstrap_servers=servers)["value"]
+    assert [int(value[:8]) for value in values.to_pylist()] == list(range(2000))
 
 
 @pytest.mark.parametrize("options", [{}, {"transactional_id": "split"}], ids=["idempotent", "transactional"])
