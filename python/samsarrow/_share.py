@@ -198,8 +198,8 @@ class ShareConsumerBase:
 
         Args:
             rows: a batch or table of the last poll with the columns topic, partition and offset: whole, filtered,
-                sorted or joined, of pyarrow, Polars or another library with the Arrow interface. Or a
-                `ConsumerRecord`, several of them, or a pair of a `TopicPartition` and an offset.
+                sorted or joined, of pyarrow, Polars or another library with the Arrow interface; or a list of such
+                batches. Or a `ConsumerRecord`, several of them, or a pair of a `TopicPartition` and an offset.
             types: `accept` (processed), `release` (deliver again, which counts as an attempt), `reject` (never
                 deliver again) or `renew` (start the lock again). For several rows also a column with a type for each
                 row: an array, series or list of these texts or of Kafka's numbers 1 to 4, where null leaves a row

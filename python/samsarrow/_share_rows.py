@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from operator import index
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -27,21 +29,49 @@ def positions(rows: Rows) -> pa.Table:
 
     Raises:
         TypeError: `rows` is neither Arrow data nor records.
-        ConfigurationError: the data lacks one of the columns.
+        ConfigurationError: the data lacks one of the columns, or a column does not have positions.
     """
-    if hasattr(rows, "__arrow_c_array__") or hasattr(rows, "__arrow_c_stream__"):
-        if isinstance(rows, pa.RecordBatch):
-            table = pa.Table.from_batches([rows])
-        else:
-            table = rows if isinstance(rows, pa.Table) else pa.table(rows)
-        if missing := [name for name in ROW_COLUMNS if name not in table.column_names]:
-            raise ConfigurationError(
-                f"the rows have no column {missing[0]}: pass topic, partition and offset, as poll returns them"
-            )
-        columns = [_plain(table.column(name), field.type) for name, field in zip(ROW_COLUMNS, _SCHEMA, strict=True)]
-        return pa.table(columns, names=ROW_COLUMNS)
+    if _is_arrow(rows):
+        return _columns(rows)
+    if isinstance(rows, list | tuple) and rows and all(map(_is_arrow, rows)):
+        # The types of topics differ between libraries: text, or a dictionary.
+        tables = [_columns(part) for part in rows]
+        return pa.concat_tables([table.cast(_SCHEMA) for table in tables])
     pairs = _pairs(rows)
     return pa.table([[pair[index] for pair in pairs] for index in range(len(ROW_COLUMNS))], schema=_SCHEMA)
+
+
+def _is_arrow(rows: Rows) -> bool:
+    return hasattr(rows, "__arrow_c_array__") or hasattr(rows, "__arrow_c_stream__")
+
+
+def _columns(rows: Rows) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        table = pa.Table.from_batches([rows])
+    else:
+        try:
+            table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+        except pa.ArrowInvalid:
+            raise TypeError(
+                "expected rows with the columns topic, partition and offset, as poll returns them, got one column "
+                f"({type(rows).__name__})"
+            ) from None
+    columns = []
+    for field in _SCHEMA:
+        if (found := table.column_names.count(field.name)) != 1:
+            number = f"{found} columns" if found else "no column"
+            raise ConfigurationError(
+                f"the rows have {number} {field.name}: pass topic, partition and offset, as poll returns them"
+            )
+        column = table.column(field.name)
+        try:
+            columns.append(_plain(column, field.type))
+        except pa.ArrowException as error:
+            raise ConfigurationError(
+                f"column {field.name} of the rows has the type {column.type}, which gives no {field.type}: pass topic, "
+                f"partition and offset, as poll returns them ({error})"
+            ) from None
+    return pa.table(columns, names=ROW_COLUMNS)
 
 
 def _plain(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
@@ -59,7 +89,7 @@ def _pairs(rows: Rows) -> list[tuple[str, int, int]]:
     if isinstance(rows, ConsumerRecord):
         return [(rows.topic, rows.partition, rows.offset)]
     if isinstance(rows, tuple) and len(rows) == 2 and isinstance(rows[0], TopicPartition):
-        return [(rows[0].topic, rows[0].partition, int(rows[1]))]
+        return [(rows[0].topic, rows[0].partition, _offset(rows[1]))]
     if isinstance(rows, Iterable) and not isinstance(rows, str | bytes | dict):
         return [pair for row in rows for pair in _pairs(row)]
     raise TypeError(
@@ -68,13 +98,25 @@ def _pairs(rows: Rows) -> list[tuple[str, int, int]]:
     )
 
 
-def type_codes(types: AcknowledgeType | Any, rows: int) -> list[int | None]:
+def _offset(offset: Any) -> int:
+    try:
+        number = index(offset)
+    except TypeError:
+        raise TypeError(f"an offset is an int, not {offset!r}") from None
+    if isinstance(offset, bool) or not -(2**63) <= number < 2**63:
+        raise TypeError(f"an offset is an int of 64 bits, not {offset!r}")
+    return number
+
+
+def type_codes(types: Any, rows: int) -> list[int | None]:
     """Returns Kafka's number of each type, or of the only type.
 
     Raises:
         ConfigurationError: a type is unknown, or there are not as many types as rows.
     """
-    if isinstance(types, str | int) or types is None:
+    if isinstance(types, pa.Scalar):
+        types = types.as_py()
+    if types is None or not isinstance(types, Iterable) or isinstance(types, str | bytes | dict):
         return [_code(types)]
     if hasattr(types, "to_pylist"):
         items = types.to_pylist()
@@ -84,14 +126,23 @@ def type_codes(types: AcknowledgeType | Any, rows: int) -> list[int | None]:
         items = list(types)
     if len(items) != rows:
         raise ConfigurationError(f"{len(items)} types for {rows} rows: pass one type, or one for each row")
-    known = {item: _code(item) for item in dict.fromkeys(items)}
-    return [known[item] for item in items]
+    try:
+        known = {(type(item), item): _code(item) for item in items}
+    except TypeError:
+        # An item without a hash is no type.
+        return [_code(item) for item in items]
+    return [known[type(item), item] for item in items]
 
 
 def _code(kind: Any) -> int | None:
-    try:
-        return _CODES[kind]
-    except (KeyError, TypeError):
-        raise ConfigurationError(
-            f"an acknowledgement type is accept, release, reject, renew or None, not {kind!r}"
-        ) from None
+    # 1 == True == 1.0, and a mask of booleans says nothing about the effect of its rows.
+    if kind is None or isinstance(kind, str) or (hasattr(kind, "__index__") and not isinstance(kind, bool)):
+        with suppress(KeyError, TypeError):
+            return _CODES[kind]
+    hint = ", and a mask selects rows: pass batch.filter(mask) as rows" if _is_bool(kind) else ""
+    raise ConfigurationError(f"an acknowledgement type is accept, release, reject, renew or None, not {kind!r}{hint}")
+
+
+def _is_bool(kind: Any) -> bool:
+    # NumPy's booleans are no subclass of bool.
+    return type(kind).__name__ in ("bool", "bool_")

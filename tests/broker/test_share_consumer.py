@@ -112,6 +112,52 @@ def test_invalid_acknowledgements_are_rejected(explicit: ShareConsumer, servers:
         explicit.acknowledge(batch)
 
 
+@pytest.mark.parametrize(
+    "types", [True, [True, True], 1.0, [1.0, 1.0], b"accept", [["accept"]] * 2, pa.array([True, True])]
+)
+def test_masks_and_other_values_are_no_types(explicit: ShareConsumer, servers: str, types: object) -> None:
+    """`True == 1`, so a mask of the rows to reject would accept them."""
+    send(servers, "t", 2)
+    batch = poll_rows(explicit)
+    with pytest.raises(ConfigurationError, match="is accept, release, reject, renew or None, not"):
+        explicit.acknowledge(batch, types)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "text"),
+    [
+        ((TP, 0.9), TypeError, r"an offset is an int, not 0\.9"),
+        ((TP, "0"), TypeError, "an offset is an int"),
+        ((TP, True), TypeError, "an offset is an int"),
+        ((TP, 2**70), TypeError, "64 bits"),
+        (pa.array([0]), TypeError, "got one column"),
+        (pa.table([["t"], [0], [0], [1]], ["topic", "partition", "offset", "offset"]), ConfigurationError, "2 columns"),
+        (pa.table({"topic": ["t"], "partition": [0], "offset": [0.5]}), ConfigurationError, "has the type double"),
+        (pa.table({"topic": ["t"], "partition": [0], "offset": [None]}), ConfigurationError, "nulls in column offset"),
+    ],
+)
+def test_rows_without_positions_are_rejected(
+    explicit: ShareConsumer, servers: str, rows: object, error: type[Exception], text: str
+) -> None:
+    send(servers, "t", 2)
+    poll_rows(explicit)
+    with pytest.raises(error, match=text):
+        explicit.acknowledge(rows)
+    with pytest.raises(IllegalStateError, match="offset 0 of t-0 is not acknowledged"):
+        explicit.poll(0)
+
+
+def test_several_batches_are_acknowledged(explicit: ShareConsumer, servers: str) -> None:
+    send(servers, "t", 6)
+    batch = poll_rows(explicit)
+    frame = pl.DataFrame(pa.table(batch.select(["topic", "partition", "offset"])))
+    parts = [batch.slice(4, 2), pa.table(batch.slice(2, 2)), frame.head(2)]
+    explicit.acknowledge(parts, ["accept"] * 5 + ["release"])
+    assert explicit.commit(5) == {TP: None}
+    assert poll_rows(explicit).column("offset").to_pylist() == [1]
+    explicit.acknowledge((TP, 1), pa.scalar("accept"))
+
+
 def test_implicit_consumer_has_no_decisions(servers: str) -> None:
     send(servers, "t", 1)
     with ShareConsumer(bootstrap_servers=servers, group_id="g") as consumer:
