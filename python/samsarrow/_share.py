@@ -307,6 +307,7 @@ class ShareConsumerBase:
         remaining = deadline.left()
         if self._completed:
             await self._run_callbacks(core)
+        self._drop_lost(core)
         while True:
             if self._rest is not None or self._decode_error is not None:
                 rows = await self._decode_rest(core)
@@ -330,6 +331,29 @@ class ShareConsumerBase:
                 await self._run_or_cancel(core.wait_ready(remaining))
                 remaining = deadline.left()
 
+    def _drop_lost(self, core: _core.ShareConsumer) -> None:
+        """Drops rows of an earlier fetch whose locks have ended, which the group delivers again.
+
+        The Rust client does so with the rows in its queue. The locks of rows from one partition end together.
+        """
+        if (raw := self._rest) is None:
+            return
+        rows = raw.select(ROW_COLUMNS)
+        partitions = list(zip(*(rows.column(name).to_pylist() for name in ROW_COLUMNS[:2]), strict=True))
+        starts = [row for row, tp in enumerate(partitions) if row == 0 or tp != partitions[row - 1]]
+        # Only returned rows have a time.
+        core.set_returned(rows, True)
+        locked = [
+            range(start, end)
+            for start, end in zip(starts, [*starts[1:], len(partitions)], strict=True)
+            if core.locked_for(rows.slice(start, end - start))
+        ]
+        core.set_returned(rows, False)
+        if (count := sum(map(len, locked))) < len(partitions):
+            if not locked or locked[0].start > 0:
+                self._decode_error = None
+            self._rest = raw.take(pa.array([row for part in locked for row in part], pa.int64())) if count else None
+
     async def _decode_rest(self, core: _core.ShareConsumer) -> pa.RecordBatch | None:
         """Decodes the next fetched rows; raises the error of a row once the rows before it are returned."""
         if (error := self._decode_error) is not None:
@@ -351,7 +375,7 @@ class ShareConsumerBase:
         core.set_returned(taken, True)
         if read.dead:
             # The records are stored in the other topic, so the group is done with them.
-            core.acknowledge(taken.take(pa.array(sorted(read.dead))), [_ACCEPT], True)
+            _decide(core, taken.take(pa.array(sorted(read.dead))), _ACCEPT)
         self._rest = raw.slice(read.taken) if read.taken < raw.num_rows else None
         self._decode_error = read.error
         return read.rows
@@ -368,9 +392,9 @@ class ShareConsumerBase:
         self._rest = raw.slice(1) if raw.num_rows > 1 else None
         core.set_returned(row, True)
         if self._undecoded is not None:
-            core.acknowledge(row, [_REJECT if self._undecoded == "reject" else _RELEASE], True)
+            _decide(core, row, _REJECT if self._undecoded == "reject" else _RELEASE)
         elif not self._explicit:
-            core.acknowledge(row, [_RELEASE], True)
+            _decide(core, row, _RELEASE)
 
     async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:
         """Waits for a call, and cancels the call if the wait is cancelled."""
@@ -431,4 +455,16 @@ class ShareConsumerBase:
 
 
 _ACCEPT, _RELEASE, _REJECT, _RENEW = 1, 2, 3, 4
+
+
+def _decide(core: _core.ShareConsumer, rows: pa.RecordBatch, kind: int) -> None:
+    """Decides about rows that are not returned by a poll. Rows whose locks were lost are skipped."""
+    try:
+        core.acknowledge(rows, [kind], True)
+    except IllegalStateError:
+        # A call with a lost row decides about no row.
+        for row in range(rows.num_rows if rows.num_rows > 1 else 0):
+            _decide(core, rows.slice(row, 1), kind)
+
+
 _Completed = tuple[int, list[tuple[tuple[str, int], OffsetRanges]], list[tuple[tuple[str, int], KafkaError | None]]]

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
@@ -401,6 +402,38 @@ def test_bad_value_is_raised_in_its_place(servers: str) -> None:
         last = poll_rows(consumer)
         assert last.column("value").to_pylist() == [3]
         consumer.acknowledge(last)
+        assert consumer.commit(5) == {TP: None}
+
+
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_undecoded_rows_of_a_lost_session_are_fetched_again(
+    broker: Broker, servers: str, mode: Literal["implicit", "explicit"]
+) -> None:
+    """Earlier these rows were raised and returned, but could not be acknowledged."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in (b"1", b"x", b"3"):
+            producer.send("t", value, partition=0)
+    with ShareConsumer(
+        bootstrap_servers=servers, group_id="g", acknowledgement=mode, value_format=Json(pa.int64())
+    ) as consumer:
+        consumer.subscribe(["t"])
+        assert poll_rows(consumer).column("offset").to_pylist() == [0]
+        broker.fail("ShareAcknowledge", drop="before")
+        if mode == "explicit":
+            consumer.acknowledge((TP, 0))
+        assert isinstance(consumer.commit(10)[TP], KafkaError)
+        again = poll_rows(consumer)
+        assert again.select(["offset", "delivery_count"]).to_pylist() == [{"offset": 0, "delivery_count": 2}]
+        if mode == "explicit":
+            consumer.acknowledge(again)
+        with pytest.raises(BadValueError) as caught:
+            consumer.poll(10)
+        if mode == "explicit":
+            consumer.acknowledge((caught.value.partition, caught.value.offset), "reject")
+        last = poll_rows(consumer)
+        assert last.column("value").to_pylist() == [3]
+        if mode == "explicit":
+            consumer.acknowledge(last)
         assert consumer.commit(5) == {TP: None}
 
 
