@@ -58,7 +58,8 @@ class ShareOffset:
     """The progress of a share group in a partition.
 
     Attributes:
-        start: share-partition start offset, the offset of the first record that is not finished.
+        start: share-partition start offset. All records before it are finished. Brokers store it after a delay, so
+            records from it on may be finished too; `lag` counts correctly.
         leader_epoch: leader epoch of that record, if known.
         lag: number of records that are not finished; None from brokers before 4.2.
     """

@@ -64,6 +64,8 @@ def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]
     """Returns the changes after which a store has the offsets in `wanted`. Other partitions stay unchanged."""
     current = target.load(list(wanted))
     changes = [Change(tp, current.get(tp), offset) for tp, offset in sorted(wanted.items())]
+    if getattr(target, "rewrites_equal", False):
+        return changes
     return [change for change in changes if not _same(target, change.before, change.after)]
 
 

@@ -27,6 +27,7 @@ from samsarrow.cli.offsets.common import (
     topic_option,
 )
 from samsarrow.cli.output import one_by_one
+from samsarrow.cli.share_groups import check_not_share
 from samsarrow.cli.times import duration_option
 from samsarrow.offsets.formats import FORMATS, FormatError, parse
 from samsarrow.offsets.move import VerificationError, keep_equal
@@ -100,6 +101,8 @@ def copy(
     """Copy the offsets of one group to another, with their metadata."""
     if source == target:
         raise click.UsageError("a group cannot be copied to itself")
+    if storage == "kafka":
+        check_not_share(cluster.admin, source)
     found = selected_offsets(cluster.store(storage, source), topics)
     apply_changes(cluster, cluster.store(storage, target), found, write_options)
 

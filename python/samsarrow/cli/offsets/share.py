@@ -15,6 +15,8 @@ class ShareOffsetStore:
     """The start offsets of a share group (KIP-932). They have no metadata, and change only while it has no members."""
 
     offsets_only = True
+    rewrites_equal = True
+    """True because the group also stores which records after the start offset are finished. A write resets them."""
 
     def __init__(self, group: str, admin: Admin) -> None:
         self.group = group
