@@ -74,6 +74,18 @@ METHODS = {
         "stop": "use close()",
         "unassign": "use assign([])",
     },
+    "ShareConsumer": {
+        "assign": "use subscribe(): the group assigns partitions",
+        "commit_sync": "use commit()",
+        "committed": "use Admin.list_share_offsets(): share groups have start offsets",
+        "consume": "use poll(), which returns a batch of rows, or records()",
+        "lag": "use Admin.list_share_offsets(), whose results have the lag",
+        "pause": "leave out poll() and the rows stay with the group",
+        "position": "use Admin.list_share_offsets(): share groups have start offsets",
+        "reader": "use poll(), or iterate over the consumer",
+        "seek": "use Admin.alter_share_offsets() while the group has no members",
+        "set_acknowledgement_commit_callback": "use commit_async(callback)",
+    },
     "Admin": {
         "alter_consumer_group_offsets": "use commit_offsets()",
         "delete_consumer_groups": "use delete_groups()",

@@ -101,6 +101,10 @@ class ShareConsumerBase:
         self._typed: TypedColumns | None = None
         # Acknowledgement of rows that cannot be decoded.
         self._undecoded: Literal["release", "reject"] | None = None
+        if isinstance(on_decode_error, str) and on_decode_error not in ("raise", "null", "release", "reject"):
+            raise ConfigurationError(
+                f"on_decode_error must be raise, null, release, reject or a DeadLetter, not {on_decode_error!r}"
+            )
         if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
             # Imported here because applications that read undecoded bytes do not need the module.
             from samsarrow._consumer import _typed_columns
@@ -164,7 +168,7 @@ class ShareConsumerBase:
         Raises:
             ConfigurationError: no topic is passed, or a name starts with `^`.
         """
-        names = check_topics(topics)
+        names = check_topics(topics, with_patterns=False)
         if not names:
             raise ConfigurationError("subscribe takes the names of topics: pass one or more, or call unsubscribe()")
         self._open.subscribe(names)

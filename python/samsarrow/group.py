@@ -68,11 +68,16 @@ class RebalanceListener:
         return self.on_partitions_revoked(partitions) if self._lost is None else self._lost(partitions)
 
 
-def check_topics(topics: Iterable[str]) -> list[str]:
-    """Returns the topics of a subscription. Rejects single names, other types, and librdkafka's `^` patterns."""
+def check_topics(topics: Iterable[str], *, with_patterns: bool = True) -> list[str]:
+    """Returns the topics of a subscription. Rejects single names, other types, and librdkafka's `^` patterns.
+
+    Args:
+        topics: names of topics.
+        with_patterns: whether `subscribe` has the argument `pattern`, which errors then name.
+    """
     if isinstance(topics, str):
         raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
-    if isinstance(topics, re.Pattern):
+    if isinstance(topics, re.Pattern) and with_patterns:
         raise TypeError("subscribe takes a list of topics: pass a regular expression as pattern=")
     # Named tuples, such as a TopicPartition, are iterable too.
     if not isinstance(topics, Iterable) or isinstance(topics, bytes) or hasattr(topics, "_fields"):
@@ -82,6 +87,11 @@ def check_topics(topics: Iterable[str]) -> list[str]:
         if not isinstance(name, str):
             raise TypeError(f"topics are names: subscribe got {name!r}")
         # Names cannot contain `^`. librdkafka matches prefixes, and `pattern` whole names.
+        if name.startswith("^") and not with_patterns:
+            raise ConfigurationError(
+                f"subscribe takes topic names, and {name!r} is a regular expression: share groups have none, so pass "
+                "the names, such as those of Admin.list_topics() that match"
+            )
         if name.startswith("^"):
             whole = name if name.endswith(("$", ".*")) else f"{name}.*"
             raise ConfigurationError(

@@ -371,6 +371,13 @@ def test_invalid_arguments_are_rejected(servers: str) -> None:
         pytest.raises(ConfigurationError, match="names of topics"),
     ):
         consumer.subscribe([])
+    with pytest.raises(ConfigurationError, match="raise, null, release, reject or a DeadLetter, not 'skip'"):
+        ShareConsumer(bootstrap_servers=servers, group_id="g", value_format="json", on_decode_error="skip")  # type: ignore[arg-type]
+    with ShareConsumer(bootstrap_servers=servers, group_id="g") as consumer:
+        with pytest.raises(ConfigurationError, match="regular expression: share groups have none"):
+            consumer.subscribe(["^t"])
+        with pytest.raises(AttributeError, match=r"use Admin\.alter_share_offsets\(\) while the group has no members"):
+            consumer.seek  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_brokers_without_share_groups_are_named() -> None:

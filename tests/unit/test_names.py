@@ -13,7 +13,9 @@ CLIENTS = {
     "Consumer": (Consumer, AsyncConsumer),
     "Admin": (Admin, AsyncAdmin),
     "Producer": (Producer, AsyncProducer),
+    "ShareConsumer": (samsarrow.ShareConsumer, samsarrow.AsyncShareConsumer),
 }
+OPTIONS = {"ShareConsumer": {"group_id": "g"}}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -96,7 +98,7 @@ def test_methods_of_other_clients(kind, name):
         remedy = METHODS[kind][name]
         assert not hasattr(client, name)
         with pytest.raises(AttributeError, match=f"^'{client.__name__}' object.*'{name}': {re.escape(remedy)}$"):
-            getattr(client(bootstrap_servers="h:1"), name)
+            getattr(client(**OPTIONS.get(kind, {}), bootstrap_servers="h:1"), name)
         for owner, call in re.findall(r"(?:(\w+)\.)?(\w+)\(", remedy.replace("on_delivery(", "")):
             assert hasattr(getattr(samsarrow, owner) if owner else client, call), remedy
 
