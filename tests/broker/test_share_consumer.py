@@ -249,6 +249,24 @@ def test_renewal_needs_kafka_4_2() -> None:
             assert consumer.commit(5) == {TP: None}
 
 
+def test_accepted_rows_whose_locks_had_ended_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(topics={"t": 1}, share_lock=0.5) as broker:
+        earliest(broker.bootstrap_servers, "g")
+        send(broker.bootstrap_servers, "t", 2)
+        with (
+            caplog.at_level(logging.WARNING, "samsarrow"),
+            ShareConsumer(bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer,
+        ):
+            consumer.subscribe(["t"])
+            poll_rows(consumer)
+            time.sleep(0.7)
+            assert poll_rows(consumer).column("delivery_count").to_pylist() == [2, 2]
+        deadline = time.monotonic() + 5
+        while "offsets 0 to 1 of t-0: their acquisition lock has ended" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 def test_commit_that_takes_too_long_times_out(broker: Broker, explicit: ShareConsumer, servers: str) -> None:
     send(servers, "t", 1)
     explicit.acknowledge(poll_rows(explicit))

@@ -216,12 +216,19 @@ impl State {
             failed.extend(too_late.into_iter().map(|(taken, lost)| (tp.clone(), taken, lost)));
         }
         sent.sort_by(|a, b| a.tp.cmp(&b.tp));
+        let mut logged: Option<TopicPartition> = None;
         for (tp, taken, lost) in failed {
             let error = lost.unwrap_or_else(|| {
                 let text =
                     format!("offsets {} of {tp}: their acquisition lock has ended", join_ranges(&taken.ranges()));
                 Error::server(ErrorCode::INVALID_RECORD_STATE, text)
             });
+            // A released record is delivered again in any case.
+            let is_finished = |kind: &i8| *kind == RowState::Accept as i8 || *kind == RowState::Reject as i8;
+            if logged.as_ref() != Some(&tp) && taken.types.iter().flatten().any(is_finished) {
+                tracing::warn!("records of {tp} are not acknowledged, and may be delivered again: {error}");
+                logged = Some(tp.clone());
+            }
             self.record(&tp, taken.count(), Err(error));
         }
         self.finish_commits();
