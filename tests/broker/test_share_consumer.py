@@ -267,6 +267,22 @@ def test_accepted_rows_whose_locks_had_ended_are_logged(caplog: pytest.LogCaptur
             time.sleep(0.05)
 
 
+def test_auto_renew_sends_acknowledgements_before_their_locks_end() -> None:
+    with Broker(topics={"t": 1}, share_lock=1) as broker:
+        earliest(broker.bootstrap_servers, "g")
+        send(broker.bootstrap_servers, "t", 3)
+        with ShareConsumer(
+            bootstrap_servers=broker.bootstrap_servers, group_id="g", acknowledgement="explicit", auto_renew=True
+        ) as consumer:
+            consumer.subscribe(["t"])
+            batch = poll_rows(consumer)
+            for row in range(3):
+                consumer.acknowledge(batch.slice(row, 1))
+                time.sleep(0.7)
+            assert consumer.commit(5) == {TP: None}
+            assert consumer.poll(1).num_rows == 0
+
+
 def test_commit_that_takes_too_long_times_out(broker: Broker, explicit: ShareConsumer, servers: str) -> None:
     send(servers, "t", 1)
     explicit.acknowledge(poll_rows(explicit))

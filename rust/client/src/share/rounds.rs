@@ -64,8 +64,10 @@ impl State {
             && (options.acquire_mode == AcquireMode::BatchOptimized || self.is_turn_of(node));
         if epoch > 0 {
             let renews = self.has_pending(id, |state| state == RowState::Renew);
-            let sends =
-                flush || renews || (acknowledgements_due && (!fetches || self.has_pending_outside(id, &targets)));
+            let sends = flush
+                || renews
+                || (options.auto_renew && self.has_acknowledged_due(id, now))
+                || (acknowledgements_due && (!fetches || self.has_pending_outside(id, &targets)));
             if sends && self.has_pending(id, RowState::is_pending) {
                 let acknowledgements = self.take_pending(id, now, |_| true);
                 if !acknowledgements.is_empty() {
@@ -178,6 +180,19 @@ impl State {
             (!taken.is_empty()).then(|| Sent { tp: tp.clone(), topic_id: rows.topic_id, taken })
         };
         self.rows.iter().filter_map(renew).collect()
+    }
+
+    /// Returns true if an acknowledgement waits to be sent and the lock of its row ends soon. Only locks of rows without
+    /// an acknowledgement are renewed, so the next poll of a slow program would send it too late.
+    fn has_acknowledged_due(&self, session: SessionId, now: Instant) -> bool {
+        let Some(lock_timeout) = self.lock_timeout else { return false };
+        let before = now + lock_timeout.mul_f64(1.0 - RENEW_AFTER);
+        self.rows.values().flat_map(PartitionRows::ranges).any(|range| {
+            range.session == session
+                && range.lost.is_none()
+                && range.locked_until < before
+                && range.states.iter().any(|state| state.is_pending() && *state != RowState::Gap)
+        })
     }
 
     /// Returns the next time after `now` at which a lock must be renewed.

@@ -106,6 +106,25 @@ fn acknowledgements_of_unassigned_partitions_have_a_request_of_their_own() {
 }
 
 #[test]
+fn acknowledgements_are_sent_before_their_locks_end_if_locks_are_renewed() {
+    let options = ShareOptions { auto_renew: true, ..OPTIONS };
+    let mut state = state(&[(1, &[0])]);
+    state.waiting = 0;
+    state.lock_timeout = Some(Duration::from_secs(30));
+    assert!(matches!(step(&mut state, 1), Step::Fetch { .. }));
+    open(&mut state, 1, 1);
+    add_rows(&mut state, 1, 0, RowState::Accept);
+    let now = Instant::now();
+    let Step::Wait(Some(due)) = state.next_step(1, &options, IDLE, now) else { panic!() };
+    let Step::Acknowledge { is_renewal: false, is_automatic: false, acknowledgements, .. } =
+        state.next_step(1, &options, IDLE, due)
+    else {
+        panic!()
+    };
+    assert_eq!(acknowledgements[0].taken[0].ranges(), [(0, 2)]);
+}
+
+#[test]
 fn renewals_and_commits_do_not_wait_for_a_poll() {
     let mut state = state(&[(1, &[0])]);
     state.waiting = 0;
