@@ -126,6 +126,7 @@ class ShareConsumer(Blocking, ShareConsumerBase):
                 polling.
             WakeupError: `wakeup` was called.
             UnsupportedVersionError: the brokers are older than Kafka 4.1, or the feature `share.version` is off.
+            GroupIdNotFoundError: a group of another type has this id.
             GroupAuthorizationFailedError: reading with this group is not allowed.
             TopicAuthorizationFailedError: reading a topic is not allowed.
             GroupMaxSizeReachedError: the group has as many members as brokers allow.

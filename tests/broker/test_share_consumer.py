@@ -12,11 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from samsarrow import Admin, DeadLetter, Json, NewTopic, Producer, ShareConsumer, TopicPartition
+from samsarrow import Admin, Consumer, DeadLetter, Json, NewTopic, Producer, ShareConsumer, TopicPartition
 from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
     ConfigurationError,
+    GroupIdNotFoundError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -229,6 +230,22 @@ def test_permanent_error_is_raised_by_a_poll(broker: Broker, servers: str, error
         assert error.title().replace("_", "") in type(caught.value).__name__
         # The next poll joins again.
         assert poll_rows(consumer).num_rows == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_group_of_another_type_is_an_error(broker: Broker, servers: str, protocol: str) -> None:
+    """Earlier a poll waited without end and without a line, and heartbeats were sent without a pause."""
+    with (
+        Consumer(bootstrap_servers=servers, group_id="g", group_protocol=protocol) as other,
+        ShareConsumer(bootstrap_servers=servers, group_id="g") as consumer,
+    ):
+        other.subscribe(["t"])
+        while not other.assignment():
+            other.poll(0.1)
+        consumer.subscribe(["t"])
+        with pytest.raises(GroupIdNotFoundError, match="Group g is not a share group"):
+            consumer.poll(10)
+        assert broker.requests("ShareGroupHeartbeat") == 1
 
 
 def test_renewal_needs_kafka_4_2() -> None:

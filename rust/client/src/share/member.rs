@@ -226,6 +226,8 @@ impl Member {
                         let context = format!("ShareGroupHeartbeat in group {}", shared.coordinator.group());
                         let error = Error::explained(code, context, text);
                         match code {
+                            // A joining member creates a missing group, so the id belongs to a group of another type.
+                            ErrorCode::GROUP_ID_NOT_FOUND if self.epoch == JOIN => return Err(End::Failed(error)),
                             ErrorCode::UNKNOWN_MEMBER_ID
                             | ErrorCode::FENCED_MEMBER_EPOCH
                             | ErrorCode::GROUP_ID_NOT_FOUND => return Err(End::Fenced(error)),
