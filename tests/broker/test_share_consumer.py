@@ -248,6 +248,18 @@ def test_group_of_another_type_is_an_error(broker: Broker, servers: str, protoco
         assert broker.requests("ShareGroupHeartbeat") == 1
 
 
+def test_rejected_joins_have_pauses(broker: Broker, servers: str) -> None:
+    """Earlier the member sent 30,000 heartbeats in this second."""
+    broker.fail("ShareGroupHeartbeat", error="UNKNOWN_MEMBER_ID", times=None)
+    with ShareConsumer(bootstrap_servers=servers, group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        assert consumer.poll(1).num_rows == 0
+        assert 1 <= broker.requests("ShareGroupHeartbeat") < 10
+        broker.heal()
+        send(servers, "t", 1)
+        assert poll_rows(consumer).num_rows == 1
+
+
 def test_renewal_needs_kafka_4_2() -> None:
     with Broker(topics={"t": 1}, kafka_version="4.1") as broker:
         earliest(broker.bootstrap_servers, "g")

@@ -84,6 +84,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 );
                 seen_poll = seen_poll.saturating_sub(1);
                 shared.with(|state| state.lose_all_sessions(&error));
+                if member.epoch == JOIN {
+                    // The coordinator rejects the join itself, so the next one would fail at once too.
+                    sleep_until(Instant::now() + MAX_RETRY_DELAY).await;
+                }
             }
             End::Idle => {
                 leave(&shared, "no poll for max.poll.interval.ms, or no subscription").await;
