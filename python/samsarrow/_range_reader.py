@@ -244,10 +244,12 @@ class RangeReader:
         for tp, end in ends.items():
             if end < self._ends[tp]:
                 await self._check_topic()
-                raise OffsetOutOfRangeError(
-                    f"{name_of(tp)} ends at offset {end}, before {self._ends[tp]}, up to which it should be read: the "
-                    "log was truncated, or the topic was deleted and recreated"
-                )
+                # Rows before the end of the log are returned first.
+                if self._positions[tp] >= end:
+                    raise OffsetOutOfRangeError(
+                        f"{name_of(tp)} ends at offset {end}, before {self._ends[tp]}, up to which it should be read: "
+                        "the log was truncated, or the topic was deleted and recreated"
+                    )
 
     def _timeout(self, unfinished: list[TopicPartition]) -> KafkaTimeoutError:
         where = ", ".join(

@@ -449,7 +449,8 @@ class ProducerOptions(CommonOptions, total=False):
     """`linger.ms`."""
     batch_size: int | None
     """The maximum size of a batch of records from `send`, in bytes before compression; at most `max.request.size`.
-    Memory is allocated as records arrive. (The Java default is 16384.)
+    Memory is allocated as records arrive. (The Java default is 16384, which is also the default here with `acks=0`,
+    because brokers then do not report batches that are too large.)
     """
     buffer_memory: int | None
     """How many bytes may wait to be sent before `send` blocks."""

@@ -112,7 +112,8 @@ def test_one_vocabulary_of_options():
         assert "--as" not in shown, path
         assert "--format" not in shown or path in (("produce",), ("offsets", "import")), path
         assert "-o" not in shown or shown["-o"] is shown["--output"], path
-        assert "-O" not in shown or shown["-O"] is shown["--output-file"], path
+        folder_or_file = "--output-folder" if path == ("backup",) else "--output-file"
+        assert "-O" not in shown or shown["-O"] is shown[folder_or_file], path
         assert "-p" not in shown or shown["-p"] is shown["--partition"], path
         assert "--config" not in shown or path in (("topics", "create"), ("topics", "alter")), path
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow import ranges
+from samsarrow import _core, ranges
 from samsarrow._backup.comparing import Comparison, row_number
 from samsarrow._backup.errors import BackupError, RestoreIncompleteError
 from samsarrow._backup.files import check_bytes, check_layout, read_batches
@@ -241,13 +241,13 @@ class RestoreRun:
 
     def _wait_for_leaders(self, admin: Admin, target: Target) -> None:
         """Waits until all partitions of a new topic have leaders that brokers know."""
-        deadline = time.monotonic() + (60 if self._timeout is None else self._timeout)
+        deadline = _core.Deadline(60 if self._timeout is None else self._timeout)
         while True:
             try:
                 self._offsets(admin, target, OffsetSpec.EARLIEST)
                 return
             except KafkaError as error:
-                if not error.retriable or time.monotonic() > deadline:
+                if not error.retriable or deadline.passed():
                     raise
             time.sleep(0.1)
 
@@ -269,8 +269,8 @@ class RestoreRun:
                 advance(count)
             expected = start + target.written - written
             end = self._compare(comparison, tp, {tp: start}, advance)
-            deadline = time.monotonic() + _CATCH_UP_SECONDS
-            while end < expected and time.monotonic() < deadline:
+            deadline = _core.Deadline(_CATCH_UP_SECONDS)
+            while end < expected and not deadline.passed():
                 time.sleep(0.1)
                 end = self._compare(comparison, tp, {tp: end}, advance)
             if end != expected:

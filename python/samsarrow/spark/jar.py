@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,15 +60,24 @@ def jar() -> str:
 
 def installed_jar() -> Path | None:
     """Returns the path of the jar that the installed package samsarrow-spark has, or None without this package."""
+    # Imported here, because Spark's workers import this module and do not need the package.
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         return Path(str(distribution(_PACKAGE).locate_file(_PLACE)))
     except PackageNotFoundError:
         return None
 
 
+def _own_version() -> str:
+    from importlib.metadata import version
+
+    return version("samsarrow")
+
+
 def requirement() -> str:
     """Returns the argument of `pip install` for the jar that goes with this package."""
-    return f"'samsarrow-spark=={version('samsarrow')}'"
+    return f"'samsarrow-spark=={_own_version()}'"
 
 
 def jar_version(path: Path) -> str:
@@ -87,7 +95,7 @@ def jar_version(path: Path) -> str:
 
 def version_error(path: str | Path, number: str) -> str | None:
     """Returns the error of a jar whose version is not that of this package. They exchange internal data."""
-    own = version("samsarrow")
+    own = _own_version()
     if number == own:
         return None
     return (

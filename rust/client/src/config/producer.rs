@@ -6,6 +6,10 @@ use super::values::Values;
 use super::{Partitioner, ProducerOptions, message_format};
 use crate::error::{Error, Result};
 
+/// Default `batch.size` with `acks=0`, that of Java's producer. A broker does not report that a batch is larger than the
+/// topic allows, so the producer cannot split the batch, and all its records are lost.
+const UNACKNOWLEDGED_BATCH_SIZE: usize = 16 * 1024;
+
 impl Values {
     /// Builds the producer options. `produce_version` is the version of Produce, if the user set one.
     pub(super) fn producer(&self, produce_version: Option<i16>) -> Result<ProducerOptions> {
@@ -88,7 +92,11 @@ impl Values {
             adaptive_linger: !self.is_set("linger.ms"),
             retries: self.number("retries"),
             delivery_timeout: delivery_timeout.max(linger + request),
-            batch_size: self.number("batch.size"),
+            batch_size: if acks == 0 && !self.is_set("batch.size") {
+                UNACKNOWLEDGED_BATCH_SIZE
+            } else {
+                self.number("batch.size")
+            },
             max_request_size: self.number("max.request.size"),
             compression,
             compression_level,

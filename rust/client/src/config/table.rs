@@ -323,7 +323,7 @@ options! {
     "linger.ms" ["queue.buffering.max.ms"] P Kind::Millis(0, MAX), "5",
         "How long a record waits at most for others to join its batch. If not set, a record is sent at once while its broker has no request in flight, and waits behind a request, or in a stream of many records. A value that is set applies to every batch, as in the Java client.";
     "batch.size" P Kind::Int(0, MAX), "1000000",
-        "The maximum size of a batch of records from `send`, in bytes before compression; at most `max.request.size`. Memory is allocated as records arrive. (The Java default is 16384.)";
+        "The maximum size of a batch of records from `send`, in bytes before compression; at most `max.request.size`. Memory is allocated as records arrive. (The Java default is 16384, which is also the default here with `acks=0`, because brokers then do not report batches that are too large.)";
     "buffer.memory" P Kind::Int(1, i64::MAX), "33554432",
         "How many bytes may wait to be sent before `send` blocks.";
     "max.block.ms" P Kind::Millis(0, MAX), "60000",

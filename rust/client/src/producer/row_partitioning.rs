@@ -23,7 +23,8 @@ use crate::error::{Error, Result};
 const ROW_OVERHEAD: u32 = 32;
 /// Maximum overhead of a header in bytes, beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
-/// Target size of a batch, unless `batch.size` is more than twice as large. Brokers accept batches of up to 1 MiB by
+/// Target size of a batch, unless `batch.size` is more than twice as large or `acks=0`, with which batches that are too
+/// large are lost. Brokers accept batches of up to 1 MiB by
 /// default. Half of that is as fast, and two such batches fit into one request.
 const TARGET_BATCH: usize = 512 * 1024;
 /// Maximum size of a chunk whose rows are appended to open batches one by one, as `send` does.
@@ -71,7 +72,7 @@ impl<'a> RowPlan<'a> {
             first: call.queued() as usize,
             sizes: Arc::new(sizes),
             timestamp: now_ms(),
-            target: if batch_size > 2 * TARGET_BATCH { batch_size } else { TARGET_BATCH }
+            target: if batch_size > 2 * TARGET_BATCH || shared.settings.acks == 0 { batch_size } else { TARGET_BATCH }
                 .min(shared.settings.max_request_size)
                 .min(accepted),
             chunk: chunk_size(shared),

@@ -309,7 +309,10 @@ async fn nodes_may_be_of_different_releases() {
     consumer.assign(&[tp(0), tp(1)]).unwrap();
     assert_eq!(read(&consumer, 6).await.len(), 6);
     let newest = |release: &str| Release::named(release).unwrap().versions(ApiKey::Fetch).unwrap().1;
-    assert_eq!(*versions.lock().unwrap(), BTreeMap::from([(0, newest("2.3")), (1, newest("4.3"))]));
+    let versions = versions.lock().unwrap().clone();
+    assert_eq!(versions[&0], newest("2.3"));
+    // Requests from v13 on have topic ids, which the client has only if its metadata came from the newer node.
+    assert!([12, newest("4.3")].contains(&versions[&1]), "{versions:?}");
     consumer.close(SOON).await;
     broker.shutdown().await;
 }
