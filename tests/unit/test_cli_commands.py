@@ -115,7 +115,7 @@ def test_one_vocabulary_of_options():
         folder_or_file = "--output-folder" if path == ("backup",) else "--output-file"
         assert "-O" not in shown or shown["-O"] is shown[folder_or_file], path
         assert "-p" not in shown or shown["-p"] is shown["--partition"], path
-        assert "--config" not in shown or path in (("topics", "create"), ("topics", "alter")), path
+        assert "--config" not in shown or path in (("topics", "create"), ("topics", "alter"), ("restore",)), path
 
 
 def test_exit_codes_are_in_the_help():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -128,6 +127,9 @@ def _python(spark: SparkSession) -> Finding:
     )
     if cause:
         return check.failed(f"Spark's workers run {python!r}, where samsarrow cannot be imported ({cause})", remedy)
+    # Imported here, because Spark's workers import this module and do not need the package.
+    from importlib.metadata import version
+
     number, own = done.stdout.strip(), version("samsarrow")
     if number != own:
         return check.failed(f"Spark's workers run {python!r}, where samsarrow is {number} and not {own}", remedy)
