@@ -129,7 +129,7 @@ def type_codes(types: Any, rows: int) -> list[int | None]:
     try:
         known = {(type(item), item): _code(item) for item in items}
     except TypeError:
-        # An item without a hash is no type.
+        # Items without a hash are invalid types, which `_code` rejects.
         return [_code(item) for item in items]
     return [known[type(item), item] for item in items]
 

@@ -85,7 +85,7 @@ def test_api_version_can_disable_transaction_version_2(kafka: KafkaServer, java:
 
 def test_read_committed_returns_committed_records_only(side: Side) -> None:
     topic = side.topic(2)
-    # Without linger.ms, records would be sent at once.
+    # By default, records are sent at once.
     with side.producer(topic, linger_ms=10_000) as producer:
         with producer.transaction() as same:
             assert same is producer
@@ -141,7 +141,7 @@ def test_many_batches_of_many_partitions(side: Side, codec: str) -> None:
 
 def test_empty_transaction_writes_nothing(side: Side) -> None:
     topic = side.topic()
-    # Without linger.ms, the record would be sent at once.
+    # By default, the record is sent at once.
     with side.producer(topic, linger_ms=10_000) as producer:
         producer.init_transactions()
         with producer.transaction():

@@ -1,4 +1,4 @@
-"""Commands that are killed at random times, until they have ended by themselves."""
+"""Commands that are killed at random times and started again, until a run completes."""
 
 from __future__ import annotations
 

@@ -141,8 +141,8 @@ def _names(argument: str, names: Iterable[str], *, empty: bool = False) -> list[
     """Returns distinct names.
 
     Raises:
-        TypeError: the argument is one text, or a name is no text.
-        ConfigurationError: there are no names.
+        TypeError: the argument is one text, or a name is not a text.
+        ConfigurationError: the argument is empty.
     """
     if isinstance(names, str):
         raise TypeError(f"{argument} are several names, not one str: [{names!r}]")

@@ -97,7 +97,7 @@ impl Consumer {
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
         self.check_open()?;
         let isolation = self.options.isolation_level;
-        // Unlike in Java, a missing topic fails at once, as in `partitions_for`.
+        // A missing topic fails at once, as in `partitions_for`. Java waits for the topic until the timeout.
         let lookup = async { Ok(offsets::list_offsets_each(&self.cluster, targets, isolation, timeout).await) };
         let each = self.unless_woken(lookup).await?;
         each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()

@@ -85,7 +85,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 seen_poll = seen_poll.saturating_sub(1);
                 shared.with(|state| state.lose_all_sessions(&error));
                 if member.epoch == JOIN {
-                    // The coordinator rejects the join itself, so the next one would fail at once too.
+                    // The coordinator has rejected a join, so another one would probably fail, too.
                     sleep_until(Instant::now() + MAX_RETRY_DELAY).await;
                 }
             }

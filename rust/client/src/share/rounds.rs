@@ -29,7 +29,7 @@ pub(super) enum Step {
     Acknowledge {
         epoch: i32,
         is_renewal: bool,
-        /// True if the rows were not marked, because the client renews their locks by itself.
+        /// True if `auto_renew` renews the locks. The states of the rows then stay as they are.
         is_automatic: bool,
         acknowledgements: Vec<Sent>,
     },

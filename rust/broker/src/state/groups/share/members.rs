@@ -22,7 +22,7 @@ pub(crate) struct ShareMember {
 }
 
 /// Members and assignment of a share group. Members take over a new assignment at once, because partitions are shared
-/// and none has to be revoked first.
+/// and nothing is revoked.
 #[derive(Debug)]
 pub(crate) struct ShareMembers {
     /// Group epoch, bumped when members, subscriptions or topics change.

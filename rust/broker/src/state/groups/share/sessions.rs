@@ -95,8 +95,8 @@ impl Sessions {
         self.by_key.contains_key(key)
     }
 
-    /// Returns true if no later request has used the session since the request with this epoch. A session that was
-    /// closed meanwhile does not count as used.
+    /// Returns true if no later request has used the session since the request with this epoch. Returns true
+    /// for a closed session, too.
     pub(super) fn is_current(&self, key: &SessionKey, epoch: i32) -> bool {
         self.by_key.get(key).is_none_or(|session| session.epoch == next(epoch))
     }
