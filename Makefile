@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-share test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -208,6 +208,9 @@ test-matrix: $(BUILT) $(JAR) ## every Kafka since 0.8.2, other Pythons, pyarrows
 
 test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol and ten of producers (SAMSARROW_CHAOS_SEED=2); two hours
 	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network tests/kafka/test_chaos.py tests/kafka/test_produce_chaos.py -s --timeout 1800
+
+test-share: $(RELEASE) ## share groups: members of three clients, and 40 killed members, 6 restarts and 6 new leaders (SAMSARROW_SHARE_VERSIONS="4.2.2 4.3.1" SAMSARROW_CHAOS_SEED=2)
+	SAMSARROW_SHARE_RECORDS=$${SAMSARROW_SHARE_RECORDS:-200000} SAMSARROW_SHARE_KILLS=$${SAMSARROW_SHARE_KILLS:-40} SAMSARROW_SHARE_RESTARTS=$${SAMSARROW_SHARE_RESTARTS:-6} $(BIN)/python -m pytest tests/interop/test_share_groups.py tests/kafka/test_share_chaos.py --log-cli-level INFO
 
 $(ENGINES_DEPS): pyproject.toml
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)

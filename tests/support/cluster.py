@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,7 +12,16 @@ from support.kafka import QUICK_COMPILER, KafkaServer, free_ports, new_cluster_i
 class Node(KafkaServer):
     """A broker or controller process of a cluster."""
 
-    def __init__(self, number: int, role: str, cluster_id: str, controller: int, replicas: int, heap: str) -> None:
+    def __init__(
+        self,
+        number: int,
+        role: str,
+        cluster_id: str,
+        controller: int,
+        replicas: int,
+        heap: str,
+        properties: Mapping[str, str],
+    ) -> None:
         self._number, self._kind, self._cluster_id, self._controller = number, role, cluster_id, controller
         super().__init__(
             heap=heap,
@@ -19,10 +29,12 @@ class Node(KafkaServer):
             properties={
                 "offsets.topic.replication.factor": str(replicas),
                 "transaction.state.log.replication.factor": str(replicas),
+                "share.coordinator.state.topic.replication.factor": str(replicas),
                 "default.replication.factor": str(replicas),
                 # Consumers that set client.rack read from the replica in their rack (KIP-392).
                 "broker.rack": f"rack-{number}",
                 "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+                **properties,
             },
         )
 
@@ -52,11 +64,13 @@ class Node(KafkaServer):
 class KafkaCluster:
     """A controller and the brokers, which are numbered from 1."""
 
-    def __init__(self, brokers: int = 2, heap: str = "384m") -> None:
+    def __init__(self, brokers: int = 2, heap: str = "384m", properties: Mapping[str, str] | None = None) -> None:
         cluster_id = new_cluster_id()
         [controller] = free_ports(1)
-        self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m")
-        self.brokers = {n: Node(n, "broker", cluster_id, controller, brokers, heap) for n in range(1, brokers + 1)}
+        self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m", properties or {})
+        self.brokers = {
+            n: Node(n, "broker", cluster_id, controller, brokers, heap, properties or {}) for n in range(1, brokers + 1)
+        }
         self._stack = ExitStack()
 
     @property
