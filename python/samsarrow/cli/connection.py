@@ -17,7 +17,7 @@ from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from samsarrow import Admin, Consumer, Producer, SchemaRegistry
+    from samsarrow import Admin, Consumer, Producer, SchemaRegistry, ShareConsumer
 
 
 @dataclass
@@ -92,6 +92,25 @@ class Connection:
 
         named = {name.replace("_", "."): value for name, value in fixed.items()}
         return self._open.enter_context(Consumer({**self.options_of("consumer"), **named}, **(typed or {})))
+
+    def share_consumer(self, typed: Mapping[str, Any], max_records: int | None, **fixed: str | bool) -> ShareConsumer:
+        """Creates a consumer with explicit acknowledgement that is closed at the end of the command.
+
+        Args:
+            typed: arguments of `ShareConsumer` for formats and decode errors.
+            max_records: strict limit of the rows of a poll; None for the default, which is not strict.
+            **fixed: options that override the user's options.
+        """
+        from samsarrow import ShareConsumer
+
+        named = {name.replace("_", "."): value for name, value in fixed.items()}
+        strict: dict[str, Any] = {} if max_records is None else {"acquire_mode": "record_limit"}
+        if max_records is not None:
+            named["max.poll.records"] = str(max_records)
+        options = {**self.options_of("consumer"), **named}
+        return self._open.enter_context(
+            ShareConsumer(options, acknowledgement="explicit", auto_renew=True, **strict, **typed)
+        )
 
     def producer(self, **fixed: str) -> Producer:
         """Creates a producer. The command closes it, because closing may fail.

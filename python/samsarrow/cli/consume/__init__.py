@@ -67,6 +67,13 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "offsets, without joining it and without committing.",
 )
 @of_group("--no-commit", is_flag=True, help="With -g: do not commit.")
+@of_group(
+    "--ack",
+    type=click.Choice(["accept", "release"]),
+    help="With -g: read as a member of this share group. accept: written records are accepted, others return to the "
+    "group. release: all records return to the group at the end, with one delivery more. Ends when no record arrives "
+    "for 3 s, or with -f at Ctrl-C.",
+)
 @as_filter("--grep", metavar="REGEX", help="Only values that match this expression (RE2; (?i) for any case).")
 @as_filter(
     "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header; repeatable."
@@ -134,6 +141,7 @@ def consume(connection: Connection, **options: Any) -> None:
       samsarrow consume orders -O orders.parquet --unpack
       samsarrow consume orders --value avro --registry http://localhost:8081 -O orders.parquet
       samsarrow consume orders -f -g archive -O orders.parquet --rotate 100MB,1h
+      samsarrow consume jobs -g workers --ack accept -n 10
       samsarrow consume orders -o envelope | samsarrow produce copy --format envelope
     """  # noqa: D301 - click needs the character
     # Imported here because the import is slow, and help and completion do not need the module.

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import pyarrow as pa
@@ -15,11 +15,12 @@ import pyarrow as pa
 from samsarrow._core import TextWriter
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.consume.filters import Filters
-from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
+from samsarrow.cli.consume.formats import CODECS, COLUMNS, LINES, SUFFIXES, Rotation
 from samsarrow.cli.consume.json_text import TypedTextWriter
 from samsarrow.cli.consume.outputs import LineRenderer, Output, OutputFormat
 from samsarrow.cli.consume.range import Position, offsets_at, partitions_of
 from samsarrow.cli.consume.reading import GroupReader, Progress, commit, read_partitions
+from samsarrow.cli.consume.share import ShareReader
 from samsarrow.cli.consume.table_text import TableTextWriter
 from samsarrow.cli.consume.tail import newest
 from samsarrow.cli.consume.typed import ReadFormats
@@ -31,9 +32,11 @@ from samsarrow.cli.tables import terminal_width
 from samsarrow.exceptions import BadValueError, SchemaNotFoundError, WakeupError
 
 if TYPE_CHECKING:
-    from samsarrow import Consumer
+    from samsarrow import Consumer, ShareConsumer, TopicPartition
 
 JOIN_SECONDS = 60.0
+# Default of `ShareConsumer`.
+MAX_POLL_RECORDS = 2000
 
 
 class Job:
@@ -56,6 +59,7 @@ class Job:
         follow: bool,
         group: str | None,
         no_commit: bool,
+        ack: Literal["accept", "release"] | None,
         partitions: frozenset[int],
         grep: str | None,
         headers: tuple[str, ...],
@@ -71,7 +75,7 @@ class Job:
     ) -> None:
         output_file = None if output_file == Path("-") else output_file
         from_group = start is not None and start.kind == "group"
-        member = group is not None and not from_group
+        member = group is not None and not from_group and ack is None
         for invalid, reason in (
             (from_group and group is None, "--from group needs the name of the group: -g GROUP"),
             (member and start is not None and start.kind not in ("earliest", "latest"),
@@ -80,13 +84,22 @@ class Job:
             (member and until is not None, "--until and -g contradict each other; --from group goes with both"),
             (member and bool(partitions), "-p and -g contradict each other: the group assigns the partitions; "
              "with --from group you choose them"),
-            (no_commit and not member, "--no-commit is for -g"),
+            (no_commit and not member and ack is None, "--no-commit is for -g"),
             (tail is not None and (start is not None or until is not None or member),
              "--tail cannot be combined with --from, --until or -g"),
             (per_partition and tail is None, "--per-partition is for --tail"),
             (follow and until is not None, "--until and --follow contradict each other"),
             (rotate is not None and output_file is None, "--rotate is for -O FILE"),
             (overwrite and (output_file is None or rotate is not None), "--overwrite is for -O FILE without --rotate"),
+            (ack is not None and group is None, "--ack is for a share group: -g GROUP"),
+            (ack is not None and (start is not None or until is not None or tail is not None or bool(partitions)),
+             "--ack cannot be combined with --from, --until, --tail or -p: the brokers choose the records; "
+             "`samsarrow offsets reset` moves the start of a share group"),
+            (ack is not None and no_commit, "--no-commit and --ack contradict each other; --ack release keeps records"),
+            (ack is not None and bool(grep or headers or where),
+             "--ack cannot be combined with --grep, --header or --where: records that a filter leaves out could "
+             "neither be accepted nor released, as each release costs one of a few deliveries. Filter the output"),
+            (ack == "release" and follow, "--ack release and -f contradict each other: records return at the end"),
             (template is not None and form not in (None, "value"), "--template is a format of its own"),
         ):  # fmt: skip
             if invalid:
@@ -98,14 +111,20 @@ class Job:
         self.start = start or Position("latest" if follow and not member else "earliest")
         self.until, self.remaining, self.follow = until, count, follow
         self.tail, self.per_partition = tail, per_partition
-        self.group, self.member, self.commits = group, member, member and not no_commit
+        self.group, self.member, self.ack = group, member, ack
+        self.commits = (member and not no_commit) or ack == "accept"
         self.typed = typed
         self.filters = Filters(grep, headers, where, typed)
         self.output_format = _output_format(
             form, template, text, unpack, compress, output_file, typed, len(set(self.topics)) > 1
         )
+        if ack is not None and follow and self.output_format.form in COLUMNS and self.output_format.form != "csv":
+            raise click.UsageError(
+                f"--ack and -f cannot write {self.output_format.form}, whose records stay locked until the file is "
+                "complete: brokers lock a few thousand at most. Use csv or a format of lines"
+            )
         self.output = Output(self.output_format, output_file, rotate, keep=self.commits and not overwrite)
-        self.group_reader: GroupReader | None = None
+        self.group_reader: GroupReader | ShareReader | None = None
         self.progress = Progress()
         self.decode_errors = DecodeErrors()
         self.signals = Signals()
@@ -141,51 +160,83 @@ class Job:
             click.echo(f"following {source}; Ctrl-C ends", err=True)
 
     def _run(self) -> None:
-        with_headers = self.output_format.wants_headers or self.filters.wants_headers
+        typed = self.typed.arguments(self.connection, self.topics)
         fixed: dict[str, str | bool] = {
-            "include_headers": with_headers,
+            "include_headers": self.output_format.wants_headers or self.filters.wants_headers,
             "layout": "binary",
-            "enable_auto_commit": "false",
             "allow_auto_create_topics": "false",
-            # Applies to a group without committed offsets, and to positions whose records were deleted by retention.
-            "auto_offset_reset": "latest" if self.member and self.start.kind == "latest" else "earliest",
         }
         if self.group is not None:
             fixed["group_id"] = self.group
-        consumer = self.connection.consumer(self.typed.arguments(self.connection, self.topics), **fixed)
+        if self.ack is not None:
+            limit = None if self.remaining is None else min(max(self.remaining, 1), MAX_POLL_RECORDS)
+            self._prepare(member := self.connection.share_consumer(typed, limit, **fixed))
+            self._read_share_group(member)
+            return
+        fixed |= {
+            "enable_auto_commit": "false",
+            # Applies to a group without committed offsets, and to positions whose records were deleted by retention.
+            "auto_offset_reset": "latest" if self.member and self.start.kind == "latest" else "earliest",
+        }
+        partitions = self._prepare(consumer := self.connection.consumer(typed, **fixed))
+        if self.member:
+            self._read_as_member(consumer)
+        else:
+            self._read_range(consumer, partitions)
+
+    def _prepare(self, consumer: Consumer | ShareConsumer) -> list[TopicPartition]:
+        """Returns the partitions to read. Lets signals wake the consumer, and sets the schema of decoded batches."""
         partitions = partitions_of(self.connection, self.topics, self.partitions)
         self.signals.wake = consumer.wakeup
         if self.typed:
             self.output.set_schema(self._schema(consumer))
-        if self.member:
-            limit = self.connection.timeout or JOIN_SECONDS
-            self.group_reader = GroupReader(consumer, self.follow, limit, self._may_commit)
-            consumer.subscribe(list(dict.fromkeys(self.topics)), listener=self.group_reader)
-            self._report_following(f"{', '.join(dict.fromkeys(self.topics))} as a member of group {self.group}")
-            self._write(consumer, self.group_reader.batches())
+        return partitions
+
+    def _read_share_group(self, consumer: ShareConsumer) -> None:
+        limit = self.connection.timeout or JOIN_SECONDS
+        self.group_reader = reader = ShareReader(
+            consumer, self.ack == "accept", self.follow, limit, lambda: self.output.durable
+        )
+        consumer.subscribe(list(dict.fromkeys(self.topics)))
+        self._report_following(f"{', '.join(dict.fromkeys(self.topics))} as a member of share group {self.group}")
+        self._write(reader.batches())
+        self._complete()
+        reader.finish()
+
+    def _read_as_member(self, consumer: Consumer) -> None:
+        limit = self.connection.timeout or JOIN_SECONDS
+        self.group_reader = reader = GroupReader(consumer, self.follow, limit, self._may_commit)
+        consumer.subscribe(list(dict.fromkeys(self.topics)), listener=reader)
+        self._report_following(f"{', '.join(dict.fromkeys(self.topics))} as a member of group {self.group}")
+        self._write(reader.batches())
+        self._complete()
+        if self._may_commit():
+            self._commit(consumer, reader)
+
+    def _read_range(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        beginnings, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        if self.tail is not None:
+            self._write(newest(consumer, beginnings, ends, self.tail, self.per_partition))
+            starts = dict(ends)
         else:
-            beginnings, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-            if self.tail is not None:
-                self._write(consumer, newest(consumer, beginnings, ends, self.tail, self.per_partition))
-                starts = dict(ends)
-            else:
-                starts = offsets_at(consumer, self.start, beginnings, ends)
-            stops = None if self.follow else self._stops(consumer, beginnings, ends)
-            if stops is not None:
-                stops = {tp: max(stop, starts[tp]) for tp, stop in stops.items()}
-            count = f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''}"
-            self._report_following(f"{count} of {', '.join(dict.fromkeys(self.topics))} from {self.start.described}")
-            if self.tail is None or self.follow:
-                self._write(consumer, read_partitions(consumer, starts, stops, self.progress))
+            starts = offsets_at(consumer, self.start, beginnings, ends)
+        stops = None if self.follow else self._stops(consumer, beginnings, ends)
+        if stops is not None:
+            stops = {tp: max(stop, starts[tp]) for tp, stop in stops.items()}
+        count = f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''}"
+        self._report_following(f"{count} of {', '.join(dict.fromkeys(self.topics))} from {self.start.described}")
+        if self.tail is None or self.follow:
+            self._write(read_partitions(consumer, starts, stops, self.progress))
+        self._complete()
+
+    def _complete(self) -> None:
         # An interrupted file must not look complete. With --follow it is complete, because only a signal ends the
         # command.
         if self.signals.received is None or self.follow:
             self.output.close()
-        if self.group_reader is not None and self._may_commit():
-            self._commit(consumer, self.group_reader)
 
     @staticmethod
-    def _schema(consumer: Consumer) -> pa.Schema:
+    def _schema(consumer: Consumer | ShareConsumer) -> pa.Schema:
         """Returns the schema of batches, which may be fetched from the registry."""
         try:
             return consumer.schema
@@ -210,7 +261,7 @@ class Job:
         if offsets:
             commit(consumer, offsets)
 
-    def _write(self, consumer: Consumer, batches: Iterator[pa.RecordBatch]) -> None:
+    def _write(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Writes rows that pass the filters, until the maximum number of rows is reached or a signal arrives."""
         with self._bar() as update, contextlib.suppress(WakeupError), _with_hint():
             for batch in batches if self.remaining != 0 else ():
@@ -247,7 +298,7 @@ class Job:
     @contextlib.contextmanager
     def _bar(self) -> Iterator[Callable[[], None]]:
         """Shows the progress in offsets, unless rows are written to the same terminal or the read has no known end."""
-        enabled = not self.follow and (self.output.to_file or not sys.stdout.isatty()) and not self.member
+        enabled = not self.follow and (self.output.to_file or not sys.stdout.isatty()) and self.group_reader is None
         shown = 0
         with progress("reading", 1, "offsets", enabled=enabled) as update:
             bar = getattr(update, "__self__", None)

@@ -1,0 +1,113 @@
+"""Reader of a share group, which acknowledges records once they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._share_rows import ROW_COLUMNS
+from samsarrow.cli.errors import PartialFailure
+from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, KafkaTimeoutError, WakeupError
+
+if TYPE_CHECKING:
+    from samsarrow import ShareConsumer, TopicPartition
+    from samsarrow.share import AcknowledgeType
+
+# Maximum seconds of a poll. Signals interrupt a poll.
+POLL_SECONDS = 0.5
+# Seconds without a record after which a read without --follow ends. A share group has no end that a member knows,
+# because other members may have locked the last records.
+IDLE_SECONDS = 3.0
+
+
+class ShareReader:
+    """Reads as a member of a share group.
+
+    Rows that are not acknowledged when the consumer closes return to the group at once.
+
+    Args:
+        consumer: consumer with explicit acknowledgement and `auto_renew`.
+        accepts: whether written rows are accepted. Otherwise all rows are released at the end; until then they stay
+            locked, because released rows would be delivered again.
+        follow: whether to read without an end.
+        limit: maximum seconds until the group assigns partitions.
+        is_durable: returns true if the written rows would survive a crash of the process.
+    """
+
+    def __init__(
+        self, consumer: ShareConsumer, accepts: bool, follow: bool, limit: float, is_durable: Callable[[], bool]
+    ) -> None:
+        self._consumer, self._accepts, self._follow, self._limit = consumer, accepts, follow, limit
+        self._is_durable = is_durable
+        # Positions of rows that are locked until the end, or until their file is complete.
+        self._held: list[pa.RecordBatch] = []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields batches, also empty ones, until no row arrives for `IDLE_SECONDS`; with `follow`, never ends.
+
+        Raises:
+            GroupIdNotFoundError: the group has another type.
+            KafkaTimeoutError: the group assigned no partitions in time.
+        """
+        consumer = self._consumer
+        join, idle, assigned = _core.Deadline(self._limit), _core.Deadline(IDLE_SECONDS), False
+        while True:
+            try:
+                batch = consumer.poll(POLL_SECONDS)
+            except GroupIdNotFoundError as error:
+                error.add_note("--ack is for share groups; `samsarrow groups list` shows the type of each group")
+                raise
+            yield batch
+            if batch.num_rows or not assigned:
+                assigned, idle = bool(batch.num_rows or consumer.assignment()), _core.Deadline(IDLE_SECONDS)
+                if not assigned and join.passed():
+                    raise KafkaTimeoutError(
+                        f"the share group gave this member no partitions within {self._limit:g} s: "
+                        "--timeout SECONDS waits longer"
+                    )
+            elif not self._follow and idle.passed():
+                return
+
+    def add_written(self, rows: pa.RecordBatch) -> None:
+        """Accepts written rows, or keeps their locks until they may be accepted or released."""
+        if not rows.num_rows:
+            return
+        positions = rows.select(ROW_COLUMNS)
+        if self._accepts and self._is_durable():
+            self._decide("accept", [*self._held, positions])
+            self._held = []
+        else:
+            self._held.append(positions)
+            # A decision, so that the next poll is allowed. The consumer renews the locks from now on by itself.
+            self._consumer.acknowledge(positions, "renew")
+
+    def commit_written(self) -> None:
+        """Accepts rows of files that are complete. The next poll sends the acknowledgements."""
+        if self._held and self._accepts and self._is_durable():
+            self._decide("accept", self._held)
+            self._held = []
+
+    def finish(self) -> None:
+        """Decides about the remaining rows, and waits until the brokers have all decisions.
+
+        Raises:
+            PartialFailure: rows were written that the group may deliver again.
+        """
+        self._decide("accept" if self._accepts and self._is_durable() else "release", self._held)
+        self._held = []
+        try:
+            outcomes = self._consumer.commit()
+        except WakeupError:
+            # A signal arrived during the wait.
+            outcomes = self._consumer.commit()
+        failed: dict[TopicPartition, KafkaError] = {tp: error for tp, error in outcomes.items() if error is not None}
+        if failed and self._accepts:
+            names = ", ".join(f"{tp.topic}-{tp.partition} ({error})" for tp, error in sorted(failed.items()))
+            raise PartialFailure(f"records were written that the group may deliver again: {names}")
+
+    def _decide(self, kind: AcknowledgeType, batches: list[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._consumer.acknowledge(batch, kind)

@@ -1,0 +1,172 @@
+"""`samsarrow consume --ack`, which reads a share group, on the embedded broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from samsarrow import Consumer, ShareConsumer
+from samsarrow.cli.consume.outputs import Output
+from samsarrow.testing import Broker
+from support.share_cases import earliest, send
+from support.waiting import until
+
+Command = Callable[..., Any]
+GROUP = ("-g", "workers")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samsarrow.cli.consume.share.IDLE_SECONDS", 1.0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"jobs": 1, "other": 1}) as broker:
+        earliest(broker.bootstrap_servers, "workers")
+        send(broker.bootstrap_servers, "jobs", 10)
+        yield broker
+
+
+def remaining(broker: Broker) -> list[tuple[int, int]]:
+    """Returns the values that the group has yet to accept, with their delivery counts. Releases them."""
+    found: list[tuple[int, int]] = []
+    with ShareConsumer(
+        bootstrap_servers=broker.bootstrap_servers, group_id="workers", acknowledgement="explicit"
+    ) as consumer:
+        consumer.subscribe(["jobs"])
+        while (batch := consumer.poll(1.5 if not found else 0.3)).num_rows:
+            numbers, counts = batch.column("value").to_pylist(), batch.column("delivery_count").to_pylist()
+            found += zip(map(int, numbers), counts, strict=True)
+            consumer.acknowledge(batch, "renew")
+    return found
+
+
+def test_accepts_what_it_prints(command: Command, broker: Broker) -> None:
+    assert command("consume", "jobs", *GROUP, "--ack", "accept").out.split() == [str(n) for n in range(10)]
+    assert remaining(broker) == []
+    assert command("consume", "jobs", *GROUP, "--ack", "accept").out == ""
+
+
+def test_records_beyond_the_count_stay_in_the_group(command: Command, broker: Broker) -> None:
+    assert command("consume", "jobs", *GROUP, "--ack", "accept", "-n", 4).out.split() == ["0", "1", "2", "3"]
+    assert remaining(broker) == [(n, 1) for n in range(4, 10)]
+    assert command("consume", "jobs", *GROUP, "--ack", "accept", "-n", 0).out == ""
+    assert remaining(broker) == [(n, 2) for n in range(4, 10)]
+
+
+@pytest.mark.parametrize("extra", [(), ("-n", "3")], ids=["all", "some"])
+def test_released_records_return(command: Command, broker: Broker, extra: tuple[str, ...]) -> None:
+    count = 3 if extra else 10
+    assert command("consume", "jobs", *GROUP, "--ack", "release", *extra).out.split() == [str(n) for n in range(count)]
+    assert sorted(remaining(broker)) == [(n, 2 if n < count else 1) for n in range(10)]
+
+
+@pytest.mark.parametrize("form", ["value", "table", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet"])
+def test_each_format(command: Command, broker: Broker, tmp_path: Path, form: str) -> None:
+    path = tmp_path / "jobs.out"
+    command("consume", "jobs", *GROUP, "--ack", "accept", "-o", form, "-O", path)
+    assert path.stat().st_size >= 10
+    assert remaining(broker) == []
+
+
+def test_files_are_accepted_when_they_are_complete(command: Command, broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.parquet"
+    done = command("consume", "jobs", *GROUP, "--ack", "accept", "-O", path, "--rotate", 4)
+    assert "3 files" in done.err
+    rows = [
+        row for file in sorted(tmp_path.glob("jobs-*.parquet")) for row in pq.read_table(file)["offset"].to_pylist()
+    ]
+    assert rows == list(range(10))
+    assert remaining(broker) == []
+
+
+def test_a_failed_write_releases(command: Command, broker: Broker, tmp_path: Path) -> None:
+    done = command("consume", "jobs", *GROUP, "--ack", "accept", "--unpack", "-O", tmp_path / "x.parquet", code=1)
+    assert "cannot become columns" in done.err
+    assert not list(tmp_path.glob("x*"))
+    assert [n for n, _ in remaining(broker)] == list(range(10))
+
+
+@pytest.mark.parametrize("form", ["value", "parquet"])
+def test_ctrl_c_accepts_what_was_printed(broker: Broker, tmp_path: Path, form: str) -> None:
+    """Records of an incomplete file are released, and lines are accepted."""
+    path, servers = tmp_path / "jobs.out", broker.bootstrap_servers
+    arguments = ["consume", "jobs", *GROUP, "--ack", "accept", "-o", form, "-O", str(path)]
+    # A read of a file in a columnar format ends only if no record arrives, which is late here.
+    program = "import samsarrow.cli.consume.share as s; s.IDLE_SECONDS = 60; from samsarrow.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers, "XDG_CONFIG_HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+    )
+    try:
+        if form == "value":
+            until(lambda: path.exists() and len(path.read_text().split()) == 10)
+        else:
+            until(lambda: broker.requests().get("ShareAcknowledge", 0) + broker.requests().get("ShareFetch", 0) > 3)
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    if form == "value":
+        assert remaining(broker) == []
+    else:
+        assert not path.exists()
+        assert [n for n, _ in remaining(broker)] == list(range(10))
+
+
+def test_a_lost_lock_is_reported(command: Command, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Output.write
+
+    def slow(output: Output, batch: pa.RecordBatch) -> None:
+        write(output, batch)
+        broker.expire_locks("workers")
+
+    monkeypatch.setattr(Output, "write", slow)
+    done = command("consume", "jobs", *GROUP, "--ack", "accept", "-n", 10, code=3)
+    assert len(done.out.split()) == 10
+    assert "records were written that the group may deliver again: jobs-0 (" in done.err
+    assert remaining(broker) == [(n, 2) for n in range(10)]
+
+
+def test_groups_of_other_types(command: Command, broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    with Consumer(bootstrap_servers=servers, group_id="readers", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["jobs"])
+        consumer.poll(10)
+        consumer.commit()
+        failed = command("consume", "jobs", "-g", "readers", "--ack", "accept", code=1)
+        assert "readers" in failed.err
+        assert "--ack is for share groups" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--ack", "accept"], "-g GROUP"),
+        (["--ack", "accept", *GROUP, "--from", "latest"], "samsarrow offsets reset"),
+        (["--ack", "accept", *GROUP, "-p", "0"], "the brokers choose the records"),
+        (["--ack", "accept", *GROUP, "--tail", "3"], "the brokers choose the records"),
+        (["--ack", "accept", *GROUP, "--no-commit"], "--ack release keeps records"),
+        (["--ack", "accept", *GROUP, "--grep", "x"], "Filter the output"),
+        (["--ack", "release", *GROUP, "-f"], "records return at the end"),
+        (["--ack", "accept", *GROUP, "-f", "-O", "x.parquet"], "brokers lock a few thousand"),
+        (["--ack", "reject", *GROUP], "'reject' is not one of"),
+        (["--ack", "accept", *GROUP, "-X", "auto.offset.reset=earliest"], "auto.offset.reset"),
+    ],
+)
+def test_invalid_options(command: Command, broker: Broker, arguments: list[str], why: str) -> None:
+    assert why in command("consume", "jobs", *arguments, code=2).err
