@@ -244,7 +244,9 @@ class KafkaServer:
         kind = (self.version, self._properties["process.roles"], *options)
         if kind not in _FORMATTED:
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), *options)
-            _FORMATTED[kind] = {path.name: path.read_bytes() for path in self.data_dir.iterdir()}
+            # From 4.4 on, the metadata of the new cluster is in a subdirectory.
+            files = [path for path in self.data_dir.rglob("*") if path.is_file()]
+            _FORMATTED[kind] = {str(path.relative_to(self.data_dir)): path.read_bytes() for path in files}
             return
         self.data_dir.mkdir()
         ids = {"cluster.id": cluster_id, "node.id": self._properties["node.id"], "directory.id": new_cluster_id()}
@@ -252,6 +254,7 @@ class KafkaServer:
             if name == "meta.properties":
                 lines = [line.partition("=") for line in content.decode().splitlines()]
                 content = "".join(f"{k}{equals}{ids.get(k, value)}\n" for k, equals, value in lines).encode()
+            (self.data_dir / name).parent.mkdir(exist_ok=True)
             (self.data_dir / name).write_bytes(content)
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:

@@ -55,6 +55,7 @@ RELEASES: Mapping[str, Release] = {
     "4.1.2": _KRAFT_ONLY,
     "4.2.2": _KRAFT_ONLY,
     "4.3.1": Release("2.13", ("tools", "log4j2"), log4j2=True),
+    "4.4.0": Release("2.13", ("tools", "log4j2"), log4j2=True),
 }
 
 
