@@ -53,6 +53,8 @@ pub(crate) struct Batch {
     /// Producer ID and base sequence under which the broker may have received this batch.
     pub(crate) numbered: Option<(ProducerIdAndEpoch, i32)>,
     pub(crate) attempts: u32,
+    /// True if an earlier attempt had no definite result, so the broker may have appended the batch.
+    pub(crate) maybe_appended: bool,
     /// Bytes of `buffer.memory` that the batch holds.
     pub(crate) reserved: usize,
     /// Error of the last attempt.
@@ -80,6 +82,7 @@ impl Batch {
             payload,
             numbered: None,
             attempts: 0,
+            maybe_appended: false,
             reserved,
             cause: None,
         }

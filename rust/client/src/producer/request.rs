@@ -306,11 +306,15 @@ fn describe(response: &PartitionProduceResponse, batch: &Batch) -> String {
         let reason = first.batch_index_error_message.as_deref().unwrap_or("no reason given");
         text.push_str(&format!(" (record {} of the batch: {reason})", first.batch_index));
     }
-    if ErrorCode::from_i16(response.error_code) == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT {
-        text.push_str(
+    match ErrorCode::from_i16(response.error_code) {
+        ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT => text.push_str(
             ": idempotence and transactions need a topic with message.format.version 0.11.0 or later: raise it, or set \
              enable.idempotence to false",
-        );
+        ),
+        ErrorCode::MESSAGE_TOO_LARGE => {
+            text.push_str(": raise max.message.bytes of the topic, or send smaller records");
+        }
+        _ => {}
     }
     text
 }

@@ -209,13 +209,13 @@ impl Shared {
         if encoded <= request && size <= memory {
             return Ok(());
         }
-        let limit = if encoded > request {
-            format!("max.request.size ({request} bytes)")
-        } else {
-            format!("buffer.memory ({memory} bytes)")
+        let (limit, option, remedy) = match encoded > request {
+            true => (request, "max.request.size", ", and the topic's max.message.bytes if that is smaller"),
+            false => (memory, "buffer.memory", ""),
         };
-        let text = format!("{} takes {encoded} bytes, more than {limit}: raise it or send less", description());
-        Err(Error::server(ErrorCode::MESSAGE_TOO_LARGE, text))
+        let text = format!("{} takes {encoded} bytes, more than {option} ({limit} bytes)", description());
+        let message = format!("raise {option} to at least {encoded}{remedy}, or send smaller records");
+        Err(Error::explained(ErrorCode::MESSAGE_TOO_LARGE, text, Some(message)))
     }
 
     /// Delivers results and releases memory. Runs callbacks, so no lock may be held.

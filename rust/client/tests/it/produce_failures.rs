@@ -293,6 +293,51 @@ async fn batch_too_large_for_the_broker_is_split() {
     }
 }
 
+/// Regression test: records behind one that is too large were sent only after `retry.backoff.ms`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_behind_an_oversized_one_are_sent_at_once() {
+    let options = BrokerOptions {
+        topics: vec![("t".to_owned(), 1)],
+        message_max_bytes: 1000,
+        auto_create_topics: false,
+        ..BrokerOptions::default()
+    };
+    let broker = Broker::start(options).await.unwrap();
+    for idempotent in ["true", "false"] {
+        // In batches of several records, which are split, and in batches of one record, of which several are in flight.
+        for batch_size in ["20000", "1"] {
+            let producer = producer(
+                &broker,
+                &[
+                    ("batch.size", batch_size),
+                    ("enable.idempotence", idempotent),
+                    ("retry.backoff.ms", "60000"),
+                    ("retry.backoff.max.ms", "60000"),
+                ],
+            );
+            let before = values(&broker, "t", 0).len();
+            let mut deliveries = Vec::new();
+            for i in 0..20 {
+                let size = if i % 7 == 3 { 2000 } else { 10 };
+                deliveries.push(producer.send(record("t", 0, vec![b'x'; size])).await.unwrap());
+            }
+            let mut next = before as i64;
+            for (i, delivery) in deliveries.iter().enumerate() {
+                let result = tokio::time::timeout(PATIENCE, delivery.wait()).await.unwrap();
+                if i % 7 == 3 {
+                    let error = result.unwrap_err();
+                    assert_eq!(error.code(), Some(ErrorCode::MESSAGE_TOO_LARGE.code()));
+                    assert!(error.to_string().contains("raise max.message.bytes of the topic"), "{error}");
+                } else {
+                    assert_eq!(result.unwrap().offset, next);
+                    next += 1;
+                }
+            }
+            producer.close(PATIENCE).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn producer_id_requests_are_retried() {
     let broker = broker(1, &[("t", 1)]).await;

@@ -10,7 +10,9 @@
 //! the oldest batch is sent alone too. Otherwise, if it were rejected temporarily (for example because the leader of a
 //! new topic is not ready yet), the broker would accept the next batch, and the oldest batch could never be appended.
 //!
-//! A batch that fails permanently leaves a gap in the sequences. Later batches are first sent with their old sequences,
+//! A batch that was certainly not appended, for example because it is too large, releases its sequences to the batches
+//! behind it if none of them may have been appended. Any other batch that fails permanently leaves a gap in the
+//! sequences. Later batches are first sent with their old sequences,
 //! because the failed batch may have been appended although its response was lost. If the broker then reports the gap,
 //! none of the later batches was appended, and they get new sequences in another epoch.
 
@@ -260,8 +262,13 @@ impl PartitionQueue {
             FailureKind::OutOfOrder if rules.transactional && !self.has_older(batch.order) => FailureKind::Unknown,
             kind => kind,
         };
+        // True if the batch was certainly not appended, only because another batch left a gap before it.
+        let mut displaced = false;
         let retriable = match kind {
-            FailureKind::Retriable => true,
+            FailureKind::Retriable => {
+                batch.maybe_appended = true;
+                true
+            }
             FailureKind::Rejected => {
                 self.release_sequence(&batch);
                 return late(batch.complete(Err(failure.error)));
@@ -276,7 +283,8 @@ impl PartitionQueue {
                 }
                 // If the producer ID is already invalid, another batch has revealed the cause.
                 let replaced = batch.numbered.map(|(identity, _)| identity) != self.identity;
-                if !replaced && !self.gaps.iter().any(|gap| *gap < batch.order) {
+                displaced = replaced || self.gaps.iter().any(|gap| *gap < batch.order);
+                if !displaced {
                     // The preceding records are missing from the log, though they were acknowledged (KIP-360).
                     tracing::warn!(
                         client_id = &*rules.client_id,
@@ -303,7 +311,8 @@ impl PartitionQueue {
             let error = timed_out(&batch, Some(&failure.error), rules);
             return Some(self.fail(batch, error));
         }
-        let delay = backoff(rules, batch.attempts);
+        // The next attempt of a displaced batch has another epoch, so the reason for this failure is gone.
+        let delay = if displaced { Duration::ZERO } else { backoff(rules, batch.attempts) };
         tracing::debug!(
             client_id = &*rules.client_id,
             attempt = batch.attempts,
@@ -373,15 +382,21 @@ impl PartitionQueue {
         }
     }
 
-    /// Makes the sequences of a rejected batch available again if the batch is the last one and was certainly not
-    /// appended. Otherwise records a gap.
+    /// Makes the sequences of a rejected batch available again, if the batch and all batches behind it were certainly
+    /// not appended. Batches behind it then get the next sequences when they are sent. Otherwise records a gap.
     fn release_sequence(&mut self, batch: &Batch) {
         let Some((identity, sequence)) = batch.numbered else { return };
-        let is_last = self.identity == Some(identity) && advance(sequence, batch.count) == self.next_sequence;
-        if is_last && batch.attempts == 1 && self.in_flight.is_empty() {
-            self.next_sequence = sequence;
-        } else {
-            self.record_gap(batch);
+        let behind = |other: &Batch| other.order > batch.order;
+        let released = self.identity == Some(identity)
+            && self.in_flight.is_empty()
+            && !batch.maybe_appended
+            && !self.waiting.iter().any(|other| behind(other) && other.maybe_appended);
+        if !released {
+            return self.record_gap(batch);
+        }
+        self.next_sequence = sequence;
+        for other in self.waiting.iter_mut().filter(|other| behind(other)) {
+            other.numbered = None;
         }
     }
 

@@ -63,6 +63,7 @@ impl TestQueue {
             payload: Payload::Encoded(Bytes::new()),
             numbered: None,
             attempts: 0,
+            maybe_appended: false,
             reserved: 10,
             cause: None,
         };
@@ -225,6 +226,53 @@ fn rejected_last_batch_releases_its_sequence() {
     assert!(test.respond(a, Some(FailureKind::Rejected)).unwrap().outcome.is_err());
     test.push(10);
     assert_eq!(test.take(FIRST).numbered, Some((FIRST, 0)));
+}
+
+/// Regression test: the batch behind a rejected one kept its sequence, which the broker rejected, and was sent again only
+/// after `retry.backoff.ms`.
+#[test]
+fn batches_behind_rejected_one_take_its_sequences() {
+    let mut test = TestQueue::established();
+    (0..3).for_each(|_| test.push(10));
+    let (a, b) = (test.take(FIRST), test.take(FIRST));
+    // Both were certainly not appended, so `b` is sent again behind `a`.
+    assert!(test.respond(a, Some(FailureKind::UnknownProducerId)).is_none());
+    assert!(test.respond(b, Some(FailureKind::OutOfOrder)).is_none());
+    let a = test.take(SECOND);
+    assert_eq!(a.numbered, Some((SECOND, 0)));
+    assert!(test.respond(a, Some(FailureKind::Rejected)).unwrap().outcome.is_err());
+    for sequence in [0, 10] {
+        let batch = test.take(SECOND);
+        assert_eq!(batch.numbered, Some((SECOND, sequence)));
+        assert!(test.respond(batch, None).unwrap().outcome.is_ok());
+    }
+}
+
+#[test]
+fn batch_that_may_be_appended_keeps_its_sequence_behind_rejected_one() {
+    let mut test = TestQueue::established();
+    (0..2).for_each(|_| test.push(10));
+    let (a, b) = (test.take(FIRST), test.take(FIRST));
+    assert!(test.respond(b, Some(FailureKind::Retriable)).is_none());
+    assert!(test.respond(a, Some(FailureKind::Rejected)).unwrap().outcome.is_err());
+    assert_eq!(test.take(FIRST).numbered, Some((FIRST, 20)));
+}
+
+#[test]
+fn batch_behind_gap_is_sent_again_without_backoff() {
+    let mut test = TestQueue::established();
+    test.rules.backoff = Duration::from_secs(1000);
+    test.rules.backoff_max = Duration::from_secs(1000);
+    (0..3).for_each(|_| test.push(10));
+    let [a, b, c] = [test.take(FIRST), test.take(FIRST), test.take(FIRST)];
+    assert!(test.respond(a, Some(FailureKind::Rejected)).unwrap().outcome.is_err());
+    assert!(test.respond(b, Some(FailureKind::OutOfOrder)).is_none());
+    assert!(test.respond(c, Some(FailureKind::OutOfOrder)).is_none());
+    let b = test.take(SECOND);
+    assert_eq!(b.numbered, Some((SECOND, 0)));
+    // Without a known gap, the leader has lost records, which it may do again.
+    assert!(test.respond(b, Some(FailureKind::OutOfOrder)).is_none());
+    assert!(!test.ready());
 }
 
 #[test]
