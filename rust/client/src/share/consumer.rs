@@ -1,67 +1,33 @@
 //! Public API of the share consumer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arrow_array::{Int32Array, Int64Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use samsarrow_wire::messages::Uuid;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::acks::RowState;
-use super::decode::{Chunk, Segment, schema_of};
+use super::decisions::check_decided;
+use super::decode::schema_of;
 use super::member;
 use super::options::{AcknowledgementMode, ShareOptions};
+use super::rows::take_rows;
 use super::shared::Shared;
 use super::state::{Completed, Counters, Item, Outcomes, PendingCommit, State};
 use crate::config::Options;
 use crate::error::{Error, Result};
-use crate::fetcher::{Topics as TopicColumn, column};
 use crate::metrics::Metrics;
 use crate::types::TopicPartition;
-
-/// Type of an acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acknowledgement {
-    /// The record was processed.
-    Accept,
-    /// The record returns to the group, which delivers it again.
-    Release,
-    /// The record cannot be processed, and is not delivered again.
-    Reject,
-    /// The lock of the record starts again.
-    Renew,
-}
-
-impl Acknowledgement {
-    /// Returns the type with this number in the protocol.
-    pub fn from_code(code: i8) -> Option<Self> {
-        match code {
-            1 => Some(Self::Accept),
-            2 => Some(Self::Release),
-            3 => Some(Self::Reject),
-            4 => Some(Self::Renew),
-            _ => None,
-        }
-    }
-
-    fn state(self) -> RowState {
-        match self {
-            Self::Accept => RowState::Accept,
-            Self::Release => RowState::Release,
-            Self::Reject => RowState::Reject,
-            Self::Renew => RowState::Renew,
-        }
-    }
-}
 
 /// Member of a share group. Methods take `&self` and may be called from any thread.
 #[derive(Debug)]
 pub struct ShareConsumer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     schema: SchemaRef,
     started: AtomicBool,
     woken: AtomicBool,
@@ -274,79 +240,6 @@ impl ShareConsumer {
         renewed.map_err(|error| Error::corrupt(format!("Arrow rejects the dictionary of topics: {error}")))
     }
 
-    /// Acknowledges rows, each by its type or all by one; rows with the type `None` stay undecided. The next poll or
-    /// commit sends the acknowledgements.
-    ///
-    /// # Errors
-    /// Fails with [`Error::Configuration`] if the batches have no positions, and with [`Error::State`] if the consumer
-    /// does not have a row, or if the mode is not explicit. Nothing is acknowledged then.
-    pub fn acknowledge(&self, batches: &[RecordBatch], types: &[Option<Acknowledgement>]) -> Result<()> {
-        self.check_open()?;
-        if self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit {
-            return Err(Error::State(
-                "the consumer accepts rows by itself: create it with acknowledgement=\"explicit\"".into(),
-            ));
-        }
-        self.decide(batches, types)
-    }
-
-    /// Like [`acknowledge`](Self::acknowledge), in both modes.
-    pub fn decide(&self, batches: &[RecordBatch], types: &[Option<Acknowledgement>]) -> Result<()> {
-        self.check_open()?;
-        let decisions = positions(batches)?;
-        let total: usize = decisions.values().map(Vec::len).sum();
-        if types.len() != 1 && types.len() != total {
-            return Err(Error::configuration(format!(
-                "{} acknowledgement types for {total} rows: pass one type, or one for each row",
-                types.len()
-            )));
-        }
-        let kind_of = |row: usize| types.get(if types.len() == 1 { 0 } else { row }).copied().flatten();
-        self.shared.with(|state| {
-            for (tp, rows) in &decisions {
-                let decided = rows.iter().filter(|(row, _)| kind_of(*row).is_some()).map(|(_, offset)| *offset);
-                let missing = match state.rows.get(tp) {
-                    Some(known) => known.first_not_out(decided),
-                    None => decided.into_iter().next(),
-                };
-                if let Some(offset) = missing {
-                    return Err(Error::State(format!(
-                        "offset {offset} of {tp} is not with this consumer: it was acknowledged before, or never \
-                         returned by its polls"
-                    )));
-                }
-            }
-            for (tp, rows) in &decisions {
-                let decided = rows.iter().filter_map(|(row, offset)| Some((*offset, kind_of(*row)?.state())));
-                if let Some(known) = state.rows.get_mut(tp) {
-                    known.set(decided);
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Marks rows as not returned, or as returned again, for callers that return only some rows of a batch.
-    pub fn set_returned(&self, batches: &[RecordBatch], is_returned: bool) -> Result<()> {
-        let rows = positions(batches)?;
-        let (from, to) = match is_returned {
-            true => (RowState::Queued, RowState::Returned),
-            false => (RowState::Returned, RowState::Queued),
-        };
-        self.shared.with(|state| {
-            for (tp, rows) in &rows {
-                let Some(known) = state.rows.get_mut(tp) else { continue };
-                let held: Vec<_> = rows
-                    .iter()
-                    .filter(|(_, offset)| known.state(*offset) == Some(from))
-                    .map(|(_, offset)| (*offset, to))
-                    .collect();
-                known.set(held);
-            }
-        });
-        Ok(())
-    }
-
     /// Sends all acknowledgements and waits for the responses. In the implicit mode, the rows of the last poll are
     /// accepted first. Returns the result of each partition with acknowledgements since the last commit.
     ///
@@ -409,30 +302,13 @@ impl ShareConsumer {
         self.shared.with(|state| state.lock_timeout)
     }
 
-    /// Returns the time left until the first lock of these rows ends; `None` if the consumer has none of them.
-    pub fn locked_for(&self, batches: &[RecordBatch]) -> Result<Option<Duration>> {
-        let rows = positions(batches)?;
-        let now = Instant::now();
-        Ok(self.shared.with(|state| {
-            let ends = rows.iter().flat_map(|(tp, rows)| {
-                let known = state.rows.get(tp);
-                rows.iter().filter_map(move |(_, offset)| {
-                    let known = known?;
-                    let is_open = known.first_not_out([*offset]).is_none();
-                    known.range(*offset).filter(|range| is_open && range.lost.is_none()).map(|range| range.locked_until)
-                })
-            });
-            ends.min().map(|end| end.saturating_duration_since(now))
-        }))
-    }
-
     /// Makes the waiting call, or the next call that may wait, return [`Error::Wakeup`]. `close` ignores wakeups.
     pub fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
         self.shared.notify_polls();
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(super) fn check_open(&self) -> Result<()> {
         let closed = self.shared.with(|state| state.closing);
         if closed { Err(Error::closed("the share consumer")) } else { Ok(()) }
     }
@@ -487,106 +363,6 @@ impl ShareConsumer {
     pub async fn closed(&self, timeout: Duration) {
         let _ = tokio::time::timeout(timeout, self.ended.subscribe().wait_for(|ended| *ended)).await;
     }
-}
-
-/// Fails if the application has a row that it has not acknowledged.
-fn check_decided(state: &State) -> Result<()> {
-    let undecided = state.rows.iter().find_map(|(tp, rows)| Some((tp, rows.first_with(RowState::Returned)?)));
-    match undecided {
-        None => Ok(()),
-        Some((tp, offset)) => Err(Error::State(format!(
-            "offset {offset} of {tp} is not acknowledged: acknowledge each row of a poll before the next poll"
-        ))),
-    }
-}
-
-/// Marks the rows of a chunk as returned. Rows whose locks were lost in the queue are left out. If rows remain behind
-/// a lost one, they go back to the queue.
-fn take_rows(state: &mut State, chunk: Chunk) -> Option<RecordBatch> {
-    let now = Instant::now();
-    let offsets = chunk.offsets()?.values().clone();
-    let (mut row, mut good) = (0, Vec::with_capacity(offsets.len()));
-    for Segment { tp, rows } in &chunk.segments {
-        let range_of = offsets.get(row..row + rows).unwrap_or_default();
-        row += rows;
-        let Some(known) = state.rows.get_mut(tp) else {
-            good.resize(row, false);
-            continue;
-        };
-        let mut current: Option<(i64, i64, bool)> = None;
-        for offset in range_of {
-            if current.is_none_or(|(first, last, _)| !(first..=last).contains(offset)) {
-                current = known.range(*offset).map(|range| {
-                    let is_locked = range.lost.is_none() && range.locked_until > now;
-                    (range.first, range.last, is_locked)
-                });
-            }
-            let is_locked = current.is_some_and(|(_, _, is_locked)| is_locked);
-            good.push(is_locked && known.state(*offset) == Some(RowState::Queued));
-        }
-        let returned = range_of.iter().zip(good.get(row - rows..row).unwrap_or_default());
-        let states: Vec<_> =
-            returned.map(|(offset, good)| (*offset, if *good { RowState::Returned } else { RowState::Done })).collect();
-        known.set(states);
-    }
-    let begin = good.iter().position(|good| *good)?;
-    let length = good.iter().skip(begin).take_while(|good| **good).count();
-    let rest = begin + length;
-    if good.iter().skip(rest).any(|good| *good) {
-        put_back(state, &chunk, rest);
-    }
-    state.counters.records_consumed_total += length as u64;
-    Some(chunk.batch.slice(begin, length))
-}
-
-/// Puts the rows from `from` on back into the queue.
-fn put_back(state: &mut State, chunk: &Chunk, from: usize) {
-    let (mut segments, mut row) = (Vec::new(), 0);
-    let offsets = chunk.offsets().map(|offsets| offsets.values().clone()).unwrap_or_default();
-    for Segment { tp, rows } in &chunk.segments {
-        let begin = from.max(row);
-        row += rows;
-        if begin < row {
-            segments.push(Segment { tp: tp.clone(), rows: row - begin });
-            if let Some(known) = state.rows.get_mut(tp) {
-                let again = offsets.get(begin..row).unwrap_or_default();
-                let states: Vec<_> = again
-                    .iter()
-                    .filter(|offset| known.state(**offset) == Some(RowState::Returned))
-                    .map(|offset| (*offset, RowState::Queued))
-                    .collect();
-                known.set(states);
-            }
-        }
-    }
-    let batch = chunk.batch.slice(from, chunk.batch.num_rows() - from);
-    state.queue.push_front(Item::Chunk(Chunk { batch, segments }));
-}
-
-/// Row number and offset of each row, by partition.
-type Positions = BTreeMap<TopicPartition, Vec<(usize, i64)>>;
-
-fn positions(batches: &[RecordBatch]) -> Result<Positions> {
-    let mut positions = Positions::new();
-    let mut first_row = 0;
-    for batch in batches {
-        let partitions: &Int32Array = column(batch, "partition", "int32")?;
-        let offsets: &Int64Array = column(batch, "offset", "int64")?;
-        let topics = TopicColumn::of(batch)?;
-        let mut row = 0;
-        while row < batch.num_rows() {
-            let partition = partitions.value(row);
-            let mut end = row + 1;
-            while end < batch.num_rows() && partitions.value(end) == partition && topics.same(row, end) {
-                end += 1;
-            }
-            let rows = positions.entry(TopicPartition::new(topics.name(row)?, partition)).or_default();
-            rows.extend((row..end).map(|row| (first_row + row, offsets.value(row))));
-            row = end;
-        }
-        first_row += batch.num_rows();
-    }
-    Ok(positions)
 }
 
 /// Counts a waiting poll, for which sessions fetch.

@@ -11,29 +11,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::share_acknowledge::{AcknowledgePartition, AcknowledgeTopic};
-use samsarrow_wire::messages::share_fetch::{
-    FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch, NodeEndpoint,
-};
-use samsarrow_wire::messages::{
-    ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse, Uuid,
-};
+use samsarrow_wire::messages::share_fetch::NodeEndpoint;
+use samsarrow_wire::messages::{ShareFetchRequest, ShareFetchResponse, Uuid};
 use tokio::time::{Instant, sleep_until};
 
-use super::acks::{Acquired, SessionId, Taken, encode};
+use super::acks::{Acquired, SessionId};
 use super::decode::{DecodedResponse, Fetched, ShareDecoder};
 use super::options::AcquireMode;
+use super::requests::{fetch_topics, forgotten_topics, millis, reported_leader};
 use super::rounds::{FINAL_EPOCH, Step, next_epoch};
 use super::shared::Shared;
-use super::state::{Item, PartitionId, Sent, join_ranges};
+use super::state::{Item, PartitionId, Sent};
 use crate::blocking::blocking;
-use crate::cluster::metadata::{Leader, ReportedLeader};
+use crate::cluster::metadata::ReportedLeader;
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
 /// First version of both requests with renewals (KIP-1222) and record limits (KIP-1206).
-const RENEWALS: i16 = 2;
+pub(super) const RENEWALS: i16 = 2;
 /// Size of a response whose records are decoded on a thread for blocking work.
 const LARGE_RESPONSE: usize = 1 << 20;
 
@@ -84,20 +80,20 @@ pub(super) async fn run(shared: Arc<Shared>, node: i32) {
     task.shared.notify_polls();
 }
 
-struct SessionTask {
-    shared: Arc<Shared>,
-    node: i32,
+pub(super) struct SessionTask {
+    pub(super) shared: Arc<Shared>,
+    pub(super) node: i32,
     /// The decoder; absent only while it decodes on another thread.
     decoder: Option<ShareDecoder>,
     backoff: Backoff,
 }
 
 impl SessionTask {
-    fn context(&self, api: &str) -> String {
+    pub(super) fn context(&self, api: &str) -> String {
         format!("{api} of group {} at broker {}", self.shared.coordinator.group(), self.node)
     }
 
-    fn id(&self) -> Option<SessionId> {
+    pub(super) fn id(&self) -> Option<SessionId> {
         self.shared.with(|state| state.sessions.get(&self.node).map(|session| session.id))
     }
 
@@ -261,165 +257,8 @@ impl SessionTask {
         decoded
     }
 
-    /// Records the outcome of one partition's acknowledgements. If some range of several was invalid, the broker has
-    /// applied none, so each range is sent again alone.
-    async fn outcome(
-        &mut self,
-        id: SessionId,
-        sent: Sent,
-        outcome: Option<&(i16, Option<String>)>,
-        renewed_until: Instant,
-    ) {
-        let context = format!("acknowledgement of {}", sent.tp);
-        let error = match outcome {
-            None => Some(Error::protocol(format!("broker {}", self.node), format!("{context} has no response"))),
-            Some((code, message)) => ErrorCode::from_i16(*code).ok().err().map(|code| {
-                let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
-                Error::explained(code, format!("{context}, offsets {}", join_ranges(&ranges)), message.clone())
-            }),
-        };
-        let is_invalid = matches!(&error, Some(Error::Server { code: ErrorCode::INVALID_RECORD_STATE, .. }));
-        if is_invalid && sent.taken.len() > 1 {
-            for taken in &sent.taken {
-                let one = Sent { taken: vec![taken.clone()], ..sent.clone() };
-                let error = self.resend(id, &one).await;
-                self.shared.settle(&one, error, renewed_until);
-            }
-            self.shared.complete(&sent.tp);
-            return;
-        }
-        self.shared.settle(&sent, error, renewed_until);
-        self.shared.complete(&sent.tp);
-    }
-
-    /// Sends the acknowledgements of one range alone. Returns the error, if any.
-    async fn resend(&mut self, id: SessionId, sent: &Sent) -> Option<Error> {
-        let epoch = self.shared.with(|state| {
-            state.sessions.get(&self.node).filter(|session| session.id == id && session.epoch > 0).map(|s| s.epoch)
-        });
-        let lost = || Error::server(ErrorCode::INVALID_RECORD_STATE, format!("acknowledgement of {}", sent.tp));
-        let Some(epoch) = epoch else { return Some(lost()) };
-        let is_renewal = sent.taken.iter().flat_map(|taken| &taken.types).any(|kind| *kind == Some(4));
-        match self.send_acknowledgements(epoch, is_renewal, std::slice::from_ref(sent)).await {
-            Ok(response) => {
-                self.succeeded(id, epoch);
-                let partition = response.responses.into_iter().flat_map(|topic| topic.partitions).next();
-                let (code, message) = partition.map_or((0, None), |p| (p.error_code, p.error_message));
-                let code = ErrorCode::from_i16(code).ok().err()?;
-                let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
-                let context = format!("acknowledgement of {}, offsets {}", sent.tp, join_ranges(&ranges));
-                Some(Error::explained(code, context, message))
-            }
-            Err(error) => {
-                self.failed(error.clone(), Vec::new());
-                Some(error)
-            }
-        }
-    }
-
-    async fn send_acknowledgements(
-        &self,
-        epoch: i32,
-        is_renewal: bool,
-        sent: &[Sent],
-    ) -> Result<ShareAcknowledgeResponse> {
-        let shared = &self.shared;
-        let build = |version| {
-            if is_renewal && version < RENEWALS {
-                return Err(Error::UnsupportedVersion(
-                    "renewing acquisition locks needs Kafka 4.2 (KIP-1222)".to_owned(),
-                ));
-            }
-            Ok(ShareAcknowledgeRequest {
-                group_id: Some(shared.coordinator.group().to_owned()),
-                member_id: Some(shared.member_id.clone()),
-                share_session_epoch: epoch,
-                is_renew_ack: is_renewal,
-                topics: acknowledge_topics(sent),
-                ..Default::default()
-            })
-        };
-        let limit = shared.cluster.options().request_timeout;
-        let (_, response) = shared.cluster.send_with(self.node, limit, build).await?;
-        match ErrorCode::from_i16(response.error_code).ok() {
-            Ok(()) => Ok(response),
-            Err(code) => Err(Error::explained(code, self.context("ShareAcknowledge"), response.error_message.clone())),
-        }
-    }
-
-    async fn acknowledge(&mut self, epoch: i32, is_renewal: bool, is_automatic: bool, acknowledgements: Vec<Sent>) {
-        let Some(id) = self.id() else { return };
-        let response = match self.send_acknowledgements(epoch, is_renewal, &acknowledgements).await {
-            Ok(response) => response,
-            Err(error @ Error::UnsupportedVersion(_)) => {
-                // The request was not sent, so the session continues.
-                for sent in &acknowledgements {
-                    self.renewal_failed(sent, is_automatic, &error);
-                }
-                return;
-            }
-            Err(error) => return self.failed(error, if is_automatic { Vec::new() } else { acknowledgements }),
-        };
-        self.succeeded(id, epoch);
-        let lock_timeout = millis(response.acquisition_lock_timeout_ms)
-            .or_else(|| self.shared.with(|state| state.lock_timeout))
-            .unwrap_or_default();
-        let renewed_until = Instant::now() + lock_timeout;
-        let (mut outcomes, mut leaders) = (BTreeMap::new(), Vec::new());
-        for topic in response.responses {
-            for partition in topic.partitions {
-                if let Some(name) = self.shared.cluster.metadata().topic_name(&topic.topic_id) {
-                    let tp = TopicPartition::new(name, partition.partition_index);
-                    leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));
-                }
-                let outcome = (partition.error_code, partition.error_message);
-                outcomes.insert((topic.topic_id, partition.partition_index), outcome);
-            }
-        }
-        let refresh = outcomes.values().any(|(code, _)| ErrorCode::from_i16(*code).retriable());
-        self.update_leaders(&leaders, &response.node_endpoints, refresh);
-        for sent in acknowledgements {
-            let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
-            if !is_automatic {
-                self.outcome(id, sent, outcome, renewed_until).await;
-                continue;
-            }
-            let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
-            match outcome.map_or(Ok(()), |(code, _)| ErrorCode::from_i16(*code).ok()) {
-                Ok(()) => self.shared.with(|state| {
-                    if let Some(rows) = state.rows.get_mut(&sent.tp) {
-                        rows.extend_locks(&ranges, renewed_until);
-                    }
-                }),
-                Err(code) => self.renewal_failed(&sent, true, &Error::server(code, format!("renewal for {}", sent.tp))),
-            }
-        }
-    }
-
-    /// Records that locks could not be renewed. The rows stay with the application until their locks end.
-    fn renewal_failed(&self, sent: &Sent, is_automatic: bool, error: &Error) {
-        let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
-        if !is_automatic {
-            self.shared.settle(sent, Some(error.clone()), Instant::now());
-            self.shared.complete(&sent.tp);
-            return;
-        }
-        tracing::warn!(
-            client_id = self.shared.cluster.client_id(),
-            group_id = self.shared.coordinator.group(),
-            "acquisition locks of {} cannot be renewed, so other members may get offsets {} again: {error}",
-            sent.tp,
-            join_ranges(&ranges)
-        );
-        self.shared.with(|state| {
-            if let Some(rows) = state.rows.get_mut(&sent.tp) {
-                rows.renewal_failed(&ranges);
-            }
-        });
-    }
-
     /// Advances the session after a successful response.
-    fn succeeded(&mut self, id: SessionId, epoch: i32) {
+    pub(super) fn succeeded(&mut self, id: SessionId, epoch: i32) {
         self.backoff.reset();
         self.shared.with(|state| {
             let Some(session) = state.sessions.get_mut(&self.node).filter(|session| session.id == id) else { return };
@@ -431,7 +270,7 @@ impl SessionTask {
     }
 
     /// Ends the session after a failed request. The broker releases its rows, so their acknowledgements fail.
-    fn failed(&mut self, error: Error, acknowledgements: Vec<Sent>) {
+    pub(super) fn failed(&mut self, error: Error, acknowledgements: Vec<Sent>) {
         let shared = &self.shared;
         tracing::debug!(
             client_id = shared.cluster.client_id(),
@@ -462,7 +301,7 @@ impl SessionTask {
         });
     }
 
-    fn update_leaders(&self, leaders: &[ReportedLeader], endpoints: &[NodeEndpoint], refresh: bool) {
+    pub(super) fn update_leaders(&self, leaders: &[ReportedLeader], endpoints: &[NodeEndpoint], refresh: bool) {
         let addresses: Vec<_> =
             endpoints.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect();
         if !leaders.is_empty() {
@@ -472,54 +311,4 @@ impl SessionTask {
             self.shared.cluster.request_refresh();
         }
     }
-}
-
-fn millis(time: i32) -> Option<Duration> {
-    u64::try_from(time).ok().filter(|time| *time > 0).map(Duration::from_millis)
-}
-
-/// Returns the leader that a response names because it has changed. Other responses have an epoch of 0.
-fn reported_leader(tp: &TopicPartition, topic_id: Uuid, current: &LeaderIdAndEpoch) -> Option<ReportedLeader> {
-    let leader = Leader { node: current.leader_id, epoch: current.leader_epoch };
-    (leader.node >= 0 && leader.epoch > 0).then(|| ReportedLeader { tp: tp.clone(), topic_id, leader })
-}
-
-fn fetch_topics(added: &[PartitionId], acknowledgements: &[Sent]) -> Vec<FetchTopic> {
-    let mut topics: BTreeMap<Uuid, BTreeMap<i32, FetchPartition>> = BTreeMap::new();
-    let entry = |index| FetchPartition { partition_index: index, ..Default::default() };
-    for (topic_id, index) in added {
-        topics.entry(*topic_id).or_default().insert(*index, entry(*index));
-    }
-    for sent in acknowledgements {
-        let partition = topics.entry(sent.topic_id).or_default().entry(sent.tp.partition);
-        partition.or_insert_with(|| entry(sent.tp.partition)).acknowledgement_batches = encode(&sent.taken);
-    }
-    let topic = |(topic_id, partitions): (Uuid, BTreeMap<i32, FetchPartition>)| FetchTopic {
-        topic_id,
-        partitions: partitions.into_values().collect(),
-        ..Default::default()
-    };
-    topics.into_iter().map(topic).collect()
-}
-
-fn forgotten_topics(forgotten: &[PartitionId]) -> Vec<ForgottenTopic> {
-    let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
-    for (topic_id, index) in forgotten {
-        topics.entry(*topic_id).or_default().push(*index);
-    }
-    let topic = |(topic_id, partitions)| ForgottenTopic { topic_id, partitions, ..Default::default() };
-    topics.into_iter().map(topic).collect()
-}
-
-fn acknowledge_topics(acknowledgements: &[Sent]) -> Vec<AcknowledgeTopic> {
-    let mut topics: BTreeMap<Uuid, Vec<AcknowledgePartition>> = BTreeMap::new();
-    for sent in acknowledgements {
-        topics.entry(sent.topic_id).or_default().push(AcknowledgePartition {
-            partition_index: sent.tp.partition,
-            acknowledgement_batches: encode(&sent.taken),
-            ..Default::default()
-        });
-    }
-    let topic = |(topic_id, partitions)| AcknowledgeTopic { topic_id, partitions, ..Default::default() };
-    topics.into_iter().map(topic).collect()
 }
