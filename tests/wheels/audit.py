@@ -40,8 +40,15 @@ def check(wheel: Path, tools: Path) -> str:
     _said(tools / "abi3audit", "--strict", wheel)
     with zipfile.ZipFile(wheel) as content:
         _licences(content)
+        _simulation(content)
         sbom(content)
     return platform[0]
+
+
+def _simulation(content: zipfile.ZipFile) -> None:
+    for path in content.namelist():
+        if path.endswith((".so", ".pyd")) and b"simnet" in content.read(path):
+            raise WheelError(f"{path} has parts of the simulated network, which is for tests only")
 
 
 def _licences(content: zipfile.ZipFile) -> None:
