@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use samsarrow_wire::sync::lock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::api::{self, Outcome};
 use crate::security::{Session, Stream};
@@ -26,6 +27,8 @@ const READ_AHEAD: usize = 1 << 20;
 /// Maximum capacity in bytes of a read buffer that is reused for the next frame.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 const MAX_SLICES: usize = 64;
+/// Time within which a throttled response reaches a client, and earlier requests of the client arrive.
+const RESPONSE_TIME: Duration = Duration::from_millis(250);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Closes the share sessions of a connection on drop, including when its node stops.
@@ -85,6 +88,8 @@ async fn handle_requests(node: i32, stream: &mut Stream, state: &State, connecti
         } else {
             api::dispatch(node, frame, state, (stream, connection), &session).await
         };
+        // Without a response (acks=0), the client does not know of the throttle time.
+        let notified = !matches!(outcome, Outcome::Silent);
         match outcome {
             Outcome::Reply(chunks) => write_all(stream, chunks).await?,
             Outcome::Silent => (),
@@ -93,6 +98,38 @@ async fn handle_requests(node: i32, stream: &mut Stream, state: &State, connecti
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
             Outcome::Close(reason) => return Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
+        }
+        let muted_until = lock(&session).take_muted_until();
+        if let Some(until) = muted_until {
+            stay_muted(stream, &mut buffer, until, state, notified).await?;
+        }
+    }
+}
+
+/// Handles no request until a time. Counts clients that send requests after the throttled response (KIP-219).
+async fn stay_muted(
+    stream: &mut Stream,
+    buffer: &mut BytesMut,
+    until: Instant,
+    state: &State,
+    notified: bool,
+) -> io::Result<()> {
+    let since = Instant::now();
+    let mut counted = !notified;
+    loop {
+        buffer.reserve(READ_BYTES);
+        tokio::select! {
+            biased;
+            () = sleep_until(until) => return Ok(()),
+            read = stream.read_buf(buffer), if buffer.len() < READ_AHEAD => {
+                if read? == 0 {
+                    return Ok(());
+                }
+                if !counted && since.elapsed() > RESPONSE_TIME {
+                    counted = true;
+                    state.sent_while_muted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
         }
     }
 }

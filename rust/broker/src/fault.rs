@@ -25,6 +25,9 @@ pub enum Fault {
     Answer(ErrorCode),
     /// Handles the request, but returns a response with a valid correlation id and an undecodable body.
     Garbage,
+    /// Handles the request, returns this throttle time in the response, and reads no further request of the connection
+    /// for this time (KIP-219). A release before 2.0 waits before it sends the response.
+    Throttle(Duration),
     /// Waits for this time, then applies another fault.
     Late(Duration, Box<Fault>),
 }

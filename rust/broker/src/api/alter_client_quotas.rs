@@ -3,7 +3,6 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterClientQuotasRequest;
 use samsarrow_wire::messages::alter_client_quotas::{AlterClientQuotasResponse, EntryData, EntryResult};
-use samsarrow_wire::sync::lock;
 
 use super::{Call, Handler, Outcome};
 use crate::state::configs::QuotaEntity;
@@ -37,29 +36,19 @@ fn entry_result(entry: &EntryData, outcome: Result<(), (ErrorCode, Option<String
 
 impl Handler for AlterClientQuotasRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
-        let mut quotas = lock(&call.state.quotas);
         let mut entries = Vec::new();
         for entry in &self.entries {
             let outcome = check(entry).map_err(|text| (ErrorCode::INVALID_REQUEST, Some(text)));
             if outcome.is_ok() && !self.validate_only {
                 let parts = entry.entity.iter();
-                let mut entity: QuotaEntity =
+                let entity: QuotaEntity =
                     parts.map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
-                entity.sort();
-                let values = quotas.entry(entity.clone()).or_default();
                 for op in &entry.ops {
-                    match op.remove {
-                        true => values.remove(&op.key),
-                        false => values.insert(op.key.clone(), op.value),
-                    };
-                }
-                if values.is_empty() {
-                    quotas.remove(&entity);
+                    call.state.set_quota(entity.clone(), &op.key, (!op.remove).then_some(op.value));
                 }
             }
             entries.push(entry_result(entry, outcome));
         }
-        drop(quotas);
         call.reply::<Self>(&AlterClientQuotasResponse { entries, ..Default::default() })
     }
 

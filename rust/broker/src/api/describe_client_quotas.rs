@@ -1,4 +1,4 @@
-//! DescribeClientQuotas, v0–v1. Quotas are stored but not enforced.
+//! DescribeClientQuotas, v0–v1. Byte rates are enforced; the other quotas are only stored.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeClientQuotasRequest;

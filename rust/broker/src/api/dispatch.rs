@@ -1,6 +1,8 @@
 //! Dispatch of requests: checks the authentication state, applies injected faults, and calls the handler of the API.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicI32;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
@@ -121,6 +123,7 @@ pub(crate) async fn dispatch(
     }
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
+    let throttle_ms = AtomicI32::new(0);
     let call = Call {
         state,
         node,
@@ -131,6 +134,7 @@ pub(crate) async fn dispatch(
         connection,
         session,
         allowed: true,
+        throttle_ms: &throttle_ms,
     };
     let key = ApiKey::from_i16(header.api_key);
     match key.filter(|key| call.profile().accepts(*key, version) && call.state.offers(*key)) {
@@ -141,7 +145,14 @@ pub(crate) async fn dispatch(
                 return Outcome::Close(format!("{} v{version}: {reason}", key.name()));
             }
             let call = Call { allowed: admission == Admission::Granted, ..call };
-            match route(&call, &header, key, body).await {
+            let outcome = route(&call, &header, key, body).await;
+            let throttle = Duration::from_millis(u64::try_from(call.throttle_ms()).unwrap_or(0));
+            if call.profile().mutes_after_response() {
+                lock(session).mute(throttle);
+            } else {
+                tokio::time::sleep(throttle).await;
+            }
+            match outcome {
                 Outcome::Reply(chunks) if lock(session).is_closing() => {
                     Outcome::Last(chunks, "the login failed".to_owned())
                 }
@@ -197,6 +208,10 @@ async fn decode_and_handle<R: Handler>(call: &Call<'_>, header: &RequestHeader, 
     }
     match fault {
         None => request.handle(call).await,
+        Some(Fault::Throttle(time)) => {
+            call.throttle(time);
+            request.handle(call).await
+        }
         Some(Fault::Error(code)) if !request.expects_response() => {
             Outcome::Close(format!("an injected fault returns {}, but the request expects no response", code.name()))
         }

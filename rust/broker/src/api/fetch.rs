@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::fetch_frame::{Fetched, FetchedTopic, Leader, write};
 use super::{Call, Handler, Outcome};
 use crate::log::Slices;
+use crate::state::quotas::ByteRate;
 use crate::state::topic::{Partition, PartitionState};
 
 /// Default of Kafka's broker option `fetch.max.bytes`.
@@ -244,7 +245,10 @@ impl Handler for FetchRequest {
         let committed_only = self.isolation_level == READ_COMMITTED;
         let reader = Reader { has_rack: !self.rack_id.is_empty(), committed_only };
         let requested_partitions = find(call, &self);
-        let max_bytes = size(self.max_bytes).min(MAX_BYTES);
+        let principal = call.principal();
+        let principal = principal.as_ref().map(|(_, name)| &**name);
+        let quota = call.state.max_transfer(call.node, ByteRate::Consumed, principal, call.client_id);
+        let max_bytes = size(self.max_bytes).min(MAX_BYTES).min(quota.unwrap_or(usize::MAX));
         let min_bytes = size(self.min_bytes).min(max_bytes);
         let max_wait = Duration::from_millis(u64::try_from(self.max_wait_ms).unwrap_or_default());
         if !max_wait.is_zero() && !is_ready(call, reader, &requested_partitions, min_bytes) {
@@ -267,6 +271,11 @@ impl Handler for FetchRequest {
                 continue;
             }
             topics.push(FetchedTopic { name: &requested.topic, id: requested.topic_id, partitions });
+        }
+        let records = topics.iter().flat_map(|topic| &topic.partitions).map(|fetched| fetched.records.bytes);
+        if call.record_transfer(ByteRate::Consumed, records.sum()) {
+            // The position of the client does not move, so the records are returned after the throttle time.
+            return write(call, session.id, Vec::new(), &[]);
         }
         let leaders: BTreeSet<i32> = topics
             .iter()

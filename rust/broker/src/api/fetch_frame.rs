@@ -213,7 +213,7 @@ pub(crate) fn write(
     out.fields.put_i32(call.correlation_id);
     out.no_tags();
     if version >= 1 {
-        out.fields.put_i32(0);
+        out.fields.put_i32(call.throttle_ms());
     }
     if version >= 7 {
         out.fields.put_i16(ErrorCode::NONE.code());

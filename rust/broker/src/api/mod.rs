@@ -74,11 +74,13 @@ mod write_txn_markers;
 
 use std::future::Future;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::Request;
+use samsarrow_wire::messages::{Message, Request};
 use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 
@@ -87,6 +89,7 @@ pub(crate) use self::sasl_authenticate::raw as raw_token;
 use crate::security::{Session, Stream};
 use crate::state::State;
 use crate::state::acls_and_users::Principal;
+use crate::state::quotas::ByteRate;
 use version_profile::Profile;
 
 /// Authorized operations on a group, as a bit set: read (3), delete (6), describe (8), describe configs (10), alter
@@ -146,11 +149,39 @@ pub(crate) struct Call<'a> {
     pub(crate) session: &'a Mutex<Session>,
     /// True if the authentication state of the connection allows this request.
     allowed: bool,
+    /// Throttle time of the response in milliseconds.
+    throttle_ms: &'a AtomicI32,
 }
 
 impl Call<'_> {
+    /// Throttles the client for at least this time.
+    pub(crate) fn throttle(&self, time: Duration) {
+        let milliseconds = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+        self.throttle_ms.fetch_max(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Returns the throttle time of the response in milliseconds.
+    pub(crate) fn throttle_ms(&self) -> i32 {
+        self.throttle_ms.load(Ordering::Relaxed)
+    }
+
+    /// Records a transfer of bytes, and throttles the client if it exceeds a quota. Returns true if it does.
+    pub(crate) fn record_transfer(&self, rate: ByteRate, bytes: usize) -> bool {
+        let principal = self.principal();
+        let client = (principal.as_ref().map(|(_, name)| &**name), self.client_id);
+        let time = self.state.record_transfer(self.node, rate, client, bytes);
+        self.throttle(time);
+        !time.is_zero()
+    }
+
     /// Encodes a response.
     pub(crate) fn reply<R: Request>(&self, response: &R::Response) -> Outcome {
+        let throttled = (self.throttle_ms() > 0).then(|| {
+            let mut response = response.clone();
+            response.set_throttle_time_ms(self.throttle_ms());
+            response
+        });
+        let response = throttled.as_ref().unwrap_or(response);
         match frame::encode_response::<R>(response, self.version, self.correlation_id) {
             Ok(frame) => Outcome::Reply(vec![frame]),
             Err(error) => Outcome::Close(format!("could not encode the response: {error}")),

@@ -19,6 +19,7 @@ use crate::clock::now_ms;
 use crate::log::legacy;
 use crate::log::producers::Verdict;
 use crate::log::validate::{self, Rejection, ValidatedRecords};
+use crate::state::quotas::ByteRate;
 use crate::state::topic::{Partition, PartitionState, Topic};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Now, Transactions};
@@ -233,6 +234,9 @@ impl Handler for ProduceRequest {
         if !matches!(self.acks, -1..=1) {
             return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REQUIRED_ACKS));
         }
+        let records =
+            self.topic_data.iter().flat_map(|topic| &topic.partition_data).filter_map(|data| data.records.as_ref());
+        call.record_transfer(ByteRate::Produced, records.map(Bytes::len).sum());
         let mut responses = Vec::with_capacity(self.topic_data.len());
         for data in &self.topic_data {
             let state = call.state;

@@ -90,6 +90,12 @@ impl Profile {
         !self.is_before(Release::V2_4)
     }
 
+    /// Returns true if the release sends throttled responses at once and then reads no requests of the connection
+    /// (KIP-219). Earlier releases wait before they send the response.
+    pub(crate) fn mutes_after_response(self) -> bool {
+        !self.is_before(Release::V2_0)
+    }
+
     /// Returns true if the release has the feature `share.version`.
     pub(crate) fn has_share_version(self) -> bool {
         !self.is_before(Release::V4_1)

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use samsarrow_wire::batch::Batch;
@@ -251,6 +252,19 @@ impl Broker {
     /// in `without` nor topics created later.
     pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
         self.state.freeze_metadata(times, without);
+    }
+
+    /// Sets or removes a quota, as AlterClientQuotas does. The entity is a list of types (`user`, `client-id`) and names,
+    /// `None` for the default. `producer_byte_rate` and `consumer_byte_rate` are enforced, for each node.
+    pub fn set_quota(&self, entity: &[(&str, Option<&str>)], key: &str, value: Option<f64>) {
+        let entity = entity.iter().map(|(kind, name)| ((*kind).to_owned(), name.map(str::to_owned))).collect();
+        self.state.set_quota(entity, key, value);
+    }
+
+    /// Returns the number of throttle times during which a client has sent requests, although the throttled response
+    /// had time to arrive (KIP-219).
+    pub fn sent_while_muted(&self) -> u64 {
+        self.state.sent_while_muted.load(Ordering::Relaxed)
     }
 
     /// Adds a hook that every node calls for each request of this API. If several hooks return a fault, the first one

@@ -61,6 +61,8 @@ pub(crate) struct Session {
     last_reauth: Option<Instant>,
     /// Number of responses sent during this login.
     step: u32,
+    /// Time until which a quota keeps the connection from being read.
+    muted_until: Option<Instant>,
 }
 
 impl std::fmt::Debug for Session {
@@ -72,7 +74,17 @@ impl std::fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(options: &SecurityOptions) -> Self {
         let phase = if options.protocol.has_login() { Phase::Fresh } else { Phase::Ready };
-        Session { phase, principal: None, expires: None, last_reauth: None, step: 0 }
+        Session { phase, principal: None, expires: None, last_reauth: None, step: 0, muted_until: None }
+    }
+
+    /// Keeps the connection from being read for this time.
+    pub(crate) fn mute(&mut self, time: Duration) {
+        self.muted_until = (!time.is_zero()).then(|| Instant::now() + time);
+    }
+
+    /// Returns the time until which no request is read, once.
+    pub(crate) fn take_muted_until(&mut self) -> Option<Instant> {
+        self.muted_until.take()
     }
 
     /// Returns the maximum size in bytes of the next frame.

@@ -3,6 +3,7 @@
 pub(crate) mod acls_and_users;
 pub(crate) mod configs;
 pub(crate) mod groups;
+pub(crate) mod quotas;
 pub(crate) mod sessions;
 pub(crate) mod stale_metadata;
 pub(crate) mod telemetry;
@@ -80,6 +81,9 @@ pub(crate) struct State {
     /// Configs set on brokers, groups and client metrics. Topics store their own configs.
     configs: Mutex<BTreeMap<configs::Resource, BTreeMap<String, String>>>,
     pub(crate) quotas: Mutex<configs::Quotas>,
+    quota_usages: Mutex<quotas::Usages>,
+    /// Number of throttle times during which a client has sent requests.
+    pub(crate) sent_while_muted: AtomicU64,
     pub(crate) access: Mutex<Access>,
     /// Epoch of the finalized features, bumped when a feature level changes.
     features_epoch: AtomicI64,
@@ -114,6 +118,8 @@ impl State {
             transaction_coordinator_overrides: Mutex::default(),
             configs: Mutex::default(),
             quotas: Mutex::default(),
+            quota_usages: Mutex::default(),
+            sent_while_muted: AtomicU64::new(0),
             access: Mutex::new(Access::new(&options)),
             features_epoch: AtomicI64::new(1),
             stale: Mutex::default(),

@@ -15,6 +15,7 @@ mod logins;
 mod offsets;
 mod old_formats;
 mod produce_fetch;
+mod quotas;
 mod share_groups;
 mod tls;
 mod transactions;

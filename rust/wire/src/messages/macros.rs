@@ -65,6 +65,10 @@ macro_rules! message_of_api {
             fn throttle_time_ms(&self) -> i32 {
                 $crate::messages::types::Wire::throttle_time_ms(self)
             }
+
+            fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+                $crate::messages::types::Wire::set_throttle_time_ms(self, throttle_time_ms);
+            }
         }
 
         #[cfg(any(test, feature = "json"))]
@@ -183,6 +187,10 @@ macro_rules! messages {
 
             fn throttle_time_ms(&self) -> i32 {
                 $crate::messages::macros::throttle!(self, $($field)*)
+            }
+
+            fn set_throttle_time_ms(&mut self, value: i32) {
+                $crate::messages::macros::set_throttle!(self, value, $($field)*);
             }
         }
 
@@ -330,4 +338,17 @@ macro_rules! throttle {
     };
 }
 
-pub(crate) use {is_present, message_of_api, option, read_field, throttle, value_or_default};
+/// Sets the field `throttle_time_ms` if the message has it.
+macro_rules! set_throttle {
+    ($message:ident, $value:ident, throttle_time_ms $($rest:ident)*) => {
+        $message.throttle_time_ms = $value
+    };
+    ($message:ident, $value:ident, $other:ident $($rest:ident)*) => {
+        $crate::messages::macros::set_throttle!($message, $value, $($rest)*)
+    };
+    ($message:ident, $value:ident,) => {
+        let _ = $value;
+    };
+}
+
+pub(crate) use {is_present, message_of_api, option, read_field, set_throttle, throttle, value_or_default};

@@ -98,13 +98,15 @@ pub use consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscrip
 pub use fetch_stream::{FetchEvent, FetchParser};
 
 /// A request or a response.
-pub trait Message: Sized + Default {
+pub trait Message: Sized + Default + Clone {
     /// Appends the encoding in `version` to `out`.
     fn encode(&self, version: i16, out: &mut MessageBuf) -> Result<(), EncodeError>;
     /// Decodes a message of `version`. Bytes after the message remain in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
     /// Returns the throttle time in milliseconds (KIP-219), or 0 if the message has no such field.
     fn throttle_time_ms(&self) -> i32;
+    /// Sets the throttle time in milliseconds if the message has such a field.
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32);
 }
 
 /// A request and the constants of its API.

@@ -58,6 +58,8 @@ pub(crate) trait Wire: Sized {
     fn throttle_time_ms(&self) -> i32 {
         0
     }
+    /// Sets the field `throttle_time_ms` if the message has it.
+    fn set_throttle_time_ms(&mut self, _: i32) {}
 }
 
 pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut MessageBuf) {
