@@ -9,6 +9,9 @@ use samsarrow_wire::releases::Release;
 use crate::collections::HashMap;
 use crate::error::{Error, Result};
 
+/// Version of Fetch that Kafka 2.0 added.
+const FIRST_FETCH_OF_2_0: i16 = 8;
+
 /// API versions that a broker supports.
 #[derive(Debug, Clone, Default)]
 pub struct ApiVersions {
@@ -134,6 +137,12 @@ impl ApiVersions {
             Some(newest) => Ok(high.min(newest)),
             None => Ok(high),
         }
+    }
+
+    /// Returns true if the broker sends throttled responses at once and then reads no requests for the throttle time
+    /// (KIP-219, Kafka 2.0). Earlier brokers wait before they send the response, and clients continue at once.
+    pub(crate) fn mutes_after_response(&self) -> bool {
+        self.range(ApiKey::Fetch).is_none_or(|(_, max)| max >= FIRST_FETCH_OF_2_0)
     }
 
     /// Returns the range of versions of an API that the broker supports.

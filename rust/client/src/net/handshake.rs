@@ -126,6 +126,8 @@ impl Connection {
     /// closes the connection. After any other request, it closes the connection without a response.
     async fn check_login_required(&self, setup: &Setup) -> Result<()> {
         let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
+        // The caller limits the time of this check.
+        self.wait_for_pause().await;
         let response = self.exchange(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
         if ErrorCode::from_i16(response.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
             return Ok(());
@@ -232,7 +234,9 @@ impl Connection {
                 .map_err(|e| Error::protocol(self.address(), format!("does not speak Kafka: {e}")))?;
             let code = ErrorCode::from_i16(response.error_code);
             if code.is_none() {
-                return Ok(ApiVersions::from_response(self.address(), &response));
+                let versions = ApiVersions::from_response(self.address(), &response);
+                self.throttled_by(&versions, ApiKey::ApiVersions.name(), response.throttle_time_ms);
+                return Ok(versions);
             }
             version = match next_version(version, &response) {
                 Some(next) if code == ErrorCode::UNSUPPORTED_VERSION && chosen.is_none() => next,

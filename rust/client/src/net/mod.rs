@@ -172,8 +172,14 @@ impl Connection {
         in_flight.pending.len() + in_flight.held.len()
     }
 
-    /// Records the pause in milliseconds that the broker has requested in a response (KIP-219).
+    /// Records the throttle time in milliseconds of a response, and pauses requests for this time unless the broker has
+    /// already waited (KIP-219).
     pub fn throttled(&self, api: &'static str, throttle_time_ms: i32) {
+        self.throttled_by(&self.versions, api, throttle_time_ms);
+    }
+
+    /// Like [`Connection::throttled`], with the versions of the broker, which are not yet set during the handshake.
+    fn throttled_by(&self, versions: &ApiVersions, api: &'static str, throttle_time_ms: i32) {
         if let Some(meter) = self.shared.meter.get() {
             let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(MAX_PAUSE);
             meter.throttled(api, self.address(), pause);
@@ -186,8 +192,22 @@ impl Connection {
             "{} throttles this client for {throttle_time_ms} ms",
             self.address()
         );
-        let mut in_flight = self.shared.in_flight();
-        in_flight.paused_until = in_flight.paused_until.max(Some(until));
+        if versions.mutes_after_response() {
+            let mut in_flight = self.shared.in_flight();
+            in_flight.paused_until = in_flight.paused_until.max(Some(until));
+        }
+    }
+
+    /// Returns the end of the pause that the broker requested; `None` if there is none.
+    fn paused_until(&self) -> Option<Instant> {
+        self.shared.in_flight().paused_until.filter(|until| *until > Instant::now())
+    }
+
+    /// Waits until the pause that the broker requested is over.
+    async fn wait_for_pause(&self) {
+        while let Some(until) = self.paused_until() {
+            sleep_until(until).await;
+        }
     }
 
     /// Waits until the pause that the broker requested is over. During the pause, the broker does not read requests
@@ -197,8 +217,7 @@ impl Connection {
     /// Fails with a timeout if the pause is longer than the caller's deadline allows.
     pub async fn unpaused(&self, deadline: CallerDeadline) -> Result<()> {
         loop {
-            let until = self.shared.in_flight().paused_until;
-            let Some(until) = until.filter(|until| *until > Instant::now()) else { return Ok(()) };
+            let Some(until) = self.paused_until() else { return Ok(()) };
             if until > deadline.until() {
                 let pause = format!("the pause that {} requested because of a quota", self.address());
                 return Err(Error::timeout(pause, deadline.whole()));

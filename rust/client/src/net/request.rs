@@ -74,7 +74,7 @@ impl Connection {
                 blocking(decode).await?
             };
             match decoded {
-                Ok((response, spare)) => {
+                Ok((mut response, spare)) => {
                     if spare > 0 {
                         tracing::debug!(
                             client_id = connection.client_id(),
@@ -84,6 +84,9 @@ impl Connection {
                         );
                     }
                     connection.throttled(R::KEY.name(), response.throttle_time_ms());
+                    if !connection.versions().mutes_after_response() {
+                        response.set_throttle_time_ms(0);
+                    }
                     Ok(response)
                 }
                 Err(e) => {
