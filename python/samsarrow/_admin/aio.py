@@ -109,6 +109,10 @@ class AsyncAdminMethods(AdminBase):
     ) -> dict[str | UUID, None]:
         """Deletes topics.
 
+        A name stands for the topic that has it during the call. Topics are deleted by id, so that neither a repeated
+        request nor one that arrives late deletes a topic that was created again with the name. Kafka before 2.8 has no
+        ids, and a request that timed out may delete the new topic there.
+
         Args:
             topics: names, or ids (KIP-516, Kafka 2.8).
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -186,7 +190,8 @@ class AsyncAdminMethods(AdminBase):
         """Deletes the records of partitions before given offsets (KIP-107).
 
         Args:
-            before: by partition, the offset of the first record to keep; -1 deletes all records up to the end.
+            before: by partition, the offset of the first record to keep; -1 deletes all records up to the end that the
+                partition has now.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:

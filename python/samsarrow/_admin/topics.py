@@ -82,6 +82,10 @@ def delete_topics(
 ) -> Call[dict[str | UUID, None]]:
     """Deletes topics.
 
+    A name stands for the topic that has it during the call. Topics are deleted by id, so that neither a repeated
+    request nor one that arrives late deletes a topic that was created again with the name. Kafka before 2.8 has no
+    ids, and a request that timed out may delete the new topic there.
+
     Args:
         topics: names, or ids (KIP-516, Kafka 2.8).
         timeout: seconds, by default `default.api.timeout.ms`.
@@ -176,7 +180,8 @@ def delete_records(
     """Deletes the records of partitions before given offsets (KIP-107).
 
     Args:
-        before: by partition, the offset of the first record to keep; -1 deletes all records up to the end.
+        before: by partition, the offset of the first record to keep; -1 deletes all records up to the end that the
+            partition has now.
         timeout: seconds, by default `default.api.timeout.ms`.
 
     Returns:

@@ -32,6 +32,15 @@ pub(super) struct RequestBatch<'a, K> {
 
 type Outcomes<K, T> = Vec<(K, Result<T>)>;
 
+/// Result of an item.
+#[derive(Debug)]
+pub(super) struct Outcome<K, T> {
+    pub(super) item: K,
+    pub(super) result: Result<T>,
+    /// True if an earlier request for the item got no response. A broker may have processed that request.
+    pub(super) repeated: bool,
+}
+
 impl Admin {
     /// Sends requests until each item has a result. Returns the results in the order of `items`.
     ///
@@ -75,6 +84,29 @@ impl Admin {
         R::Response: Send + 'static,
         T: Send,
     {
+        let outcomes = self.send_tracked(cluster, request, items, build, read).await?;
+        Ok(outcomes.into_iter().map(|outcome| (outcome.item, outcome.result)).collect())
+    }
+
+    /// Like [`Self::send_batched_on`], but also returns which items were sent again without a response to an earlier
+    /// request.
+    ///
+    /// # Errors
+    /// Fails in the same cases as [`Self::send_batched`].
+    pub(super) async fn send_tracked<K, R, T>(
+        &self,
+        cluster: &Cluster,
+        request: &BatchedRequest<K>,
+        items: &[K],
+        build: impl Fn(&RequestBatch<'_, K>) -> Result<R> + Sync,
+        read: impl Fn(&RequestBatch<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync,
+    ) -> Result<Vec<Outcome<K, T>>>
+    where
+        K: Clone + Ord + Send + Sync,
+        R: Request,
+        R::Response: Send + 'static,
+        T: Send,
+    {
         let distinct: BTreeSet<&K> = items.iter().collect();
         let distinct: Vec<&K> = distinct.into_iter().collect();
         let collector = ResultCollector { results: Mutex::new(BTreeMap::new()), distinct: &distinct };
@@ -97,15 +129,15 @@ impl Admin {
             describe: &describe,
             send: &send,
         };
-        let mut done = rounds.run(distinct.len()).await?;
+        let (mut done, unanswered) = rounds.run(distinct.len()).await?;
         let mut results = into_inner(collector.results);
         let outcomes = items.iter().filter_map(|item| {
             let index = distinct.binary_search(&item).ok()?;
-            let outcome = match done.remove(&index)? {
+            let result = match done.remove(&index)? {
                 Ok(()) => Ok(results.remove(&index)?),
                 Err(error) => Err(error),
             };
-            Some((item.clone(), outcome))
+            Some(Outcome { item: item.clone(), result, repeated: unanswered.contains(&index) })
         });
         Ok(outcomes.collect())
     }

@@ -5,6 +5,7 @@ mod authorized_operations;
 mod batch;
 mod cluster;
 mod configs;
+mod delete_topics;
 mod describe;
 mod engine;
 mod group_members;

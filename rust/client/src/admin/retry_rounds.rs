@@ -42,11 +42,12 @@ impl RetryRounds<'_> {
         }
     }
 
-    /// Sends requests until each of the items has a result. `items` is the number of items.
+    /// Sends requests until each of the items has a result. `items` is the number of items. Also returns the items
+    /// whose requests got no response at least once.
     ///
     /// # Errors
     /// Fails in the same cases as [`super::Admin::send_batched`].
-    pub(super) async fn run(&self, items: usize) -> Result<BTreeMap<usize, Result<()>>> {
+    pub(super) async fn run(&self, items: usize) -> Result<(BTreeMap<usize, Result<()>>, BTreeSet<usize>)> {
         let RetryRounds { cluster, key, routes, timeout, .. } = self;
         cluster.check_endpoint(*key)?;
         let mut retry = Retry::new(cluster.options(), *timeout);
@@ -60,7 +61,7 @@ impl RetryRounds<'_> {
             let open: BTreeSet<usize> = (0..items).filter(|item| !done.contains_key(item)).collect();
             if open.is_empty() {
                 self.log_outcome(&done);
-                return Ok(done);
+                return Ok((done, unanswered));
             }
             let limit = retry.left().min(cluster.options().request_timeout);
             let mut retriable: BTreeMap<usize, Error> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Operations on topics: create, delete and list topics, add partitions, and delete records.
+//! Operations on topics: create and list topics, add partitions, and delete records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,26 +10,27 @@ use samsarrow_wire::messages::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreatableTopicResult,
 };
 use samsarrow_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
-use samsarrow_wire::messages::delete_topics::DeleteTopicState;
 use samsarrow_wire::messages::metadata::MetadataRequestTopic;
 use samsarrow_wire::messages::{
     ApiKey, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, MetadataRequest,
-    MetadataResponse, Uuid,
+    DeleteRecordsRequest, DeleteRecordsResponse, MetadataRequest, MetadataResponse, Uuid,
 };
+use tokio::time::Instant;
 
 use super::Admin;
 use super::batch::{BatchedRequest, Route};
 use super::engine::RequestBatch;
 use super::response_errors::check;
+use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
-use crate::offsets::by_topic;
+use crate::offsets::{ListTarget, by_topic};
 use crate::types::TopicPartition;
 
 /// First version of CreateTopics that supports the broker's default numbers of partitions and replicas (KIP-464).
 const CREATE_DEFAULTS: i16 = 4;
-/// First version of DeleteTopics that supports topic ids (KIP-516).
-const DELETE_STRUCTS: i16 = 6;
+
+/// Offset that stands for the high watermark in DeleteRecords.
+const HIGH_WATERMARK: i64 = -1;
 
 /// Topic to create.
 #[derive(Debug, Clone, Default)]
@@ -160,51 +161,6 @@ impl Admin {
         self.send_batched(&controller_request(timeout), &names, build, read).await
     }
 
-    /// Deletes topics. Returns a result for each topic.
-    ///
-    /// # Errors
-    /// Fails with an error that concerns the whole request, or with a timeout if no controller responds.
-    pub async fn delete_topics(&self, topics: &[TopicRef], timeout: Duration) -> Result<Vec<(TopicRef, Result<()>)>> {
-        let key = ApiKey::DeleteTopics;
-        let build = |batch: &RequestBatch<'_, TopicRef>| {
-            let mut request = DeleteTopicsRequest { timeout_ms: batch.timeout_ms, ..Default::default() };
-            for topic in batch.items {
-                match topic {
-                    TopicRef::Name(name) if batch.version < DELETE_STRUCTS => request.topic_names.push(name.clone()),
-                    TopicRef::Name(name) => {
-                        request.topics.push(DeleteTopicState { name: Some(name.clone()), ..Default::default() });
-                    }
-                    TopicRef::Id(_) if batch.version < DELETE_STRUCTS => {
-                        return Err(Error::UnsupportedVersion(format!(
-                            "{topic}: to delete by id needs Kafka 2.8 or later, and this broker is older (DeleteTopics \
-                             v{}): name the topic",
-                            batch.version
-                        )));
-                    }
-                    TopicRef::Id(id) => {
-                        request.topics.push(DeleteTopicState { topic_id: Uuid(*id), ..Default::default() });
-                    }
-                }
-            }
-            Ok(request)
-        };
-        let read = |batch: &RequestBatch<'_, TopicRef>, response: DeleteTopicsResponse| {
-            let mut results = Vec::new();
-            for t in response.responses {
-                // If a topic was deleted by id and existed, the response also contains its name.
-                let id = TopicRef::Id(t.topic_id.0);
-                let topic = match t.name {
-                    Some(name) if !batch.items.contains(&id) => TopicRef::Name(name),
-                    _ => id,
-                };
-                let context = format!("{} of {topic}", key.name());
-                results.push((topic, check(t.error_code, t.error_message.as_deref(), &context, key)));
-            }
-            Ok(results)
-        };
-        self.send_batched(&BatchedRequest::new(Route::Controller, timeout), topics, build, read).await
-    }
-
     /// Adds partitions to topics, or only validates the requests. Returns a result for each topic.
     ///
     /// # Errors
@@ -245,6 +201,9 @@ impl Admin {
     /// Deletes the records of each partition before the given offset. Offset −1 stands for the high watermark. Returns
     /// the new low watermark of each partition.
     ///
+    /// The high watermark is looked up once, because a repeated request with −1 would delete records that were written
+    /// after the first request.
+    ///
     /// # Errors
     /// Fails with an error that concerns the whole request, or with a timeout if no leader responds. Errors of
     /// individual partitions are returned in the list.
@@ -253,12 +212,38 @@ impl Admin {
         before: &BTreeMap<TopicPartition, i64>,
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Result<i64>)>> {
-        let key = ApiKey::DeleteRecords;
-        if let Some((tp, offset)) = before.iter().find(|(_, offset)| **offset < -1) {
+        if let Some((tp, offset)) = before.iter().find(|(_, offset)| **offset < HIGH_WATERMARK) {
             return Err(Error::configuration(format!(
                 "cannot delete the records of {tp} before offset {offset}: offsets start at 0, and -1 is the end"
             )));
         }
+        let started = Instant::now();
+        let ends = before.iter().filter(|(_, offset)| **offset == HIGH_WATERMARK);
+        let ends: Vec<_> = ends.map(|(tp, _)| (tp.clone(), ListTarget::Latest)).collect();
+        let mut offsets: BTreeMap<TopicPartition, i64> =
+            before.iter().filter(|(_, offset)| **offset >= 0).map(|(tp, offset)| (tp.clone(), *offset)).collect();
+        let mut results = BTreeMap::new();
+        let found = match ends.is_empty() {
+            true => Vec::new(),
+            false => self.list_offsets(&ends, IsolationLevel::ReadUncommitted, timeout).await?,
+        };
+        for (tp, end) in found {
+            match end {
+                Ok(end) => drop(offsets.insert(tp, end.map_or(0, |end| end.offset))),
+                Err(error) => drop(results.insert(tp, Err(error))),
+            }
+        }
+        let left = timeout.saturating_sub(started.elapsed());
+        results.extend(self.delete_records_before(&offsets, left).await?);
+        Ok(results.into_iter().collect())
+    }
+
+    async fn delete_records_before(
+        &self,
+        before: &BTreeMap<TopicPartition, i64>,
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, Result<i64>)>> {
+        let key = ApiKey::DeleteRecords;
         let partitions: Vec<TopicPartition> = before.keys().cloned().collect();
         let build = |batch: &RequestBatch<'_, TopicPartition>| {
             let partition =
@@ -342,7 +327,7 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
 }
 
 /// Returns the topics of a response, with an error for each name that the broker rejects. Missing topics are left out.
-fn listings(response: MetadataResponse) -> Result<Vec<(String, Result<TopicListing>)>> {
+pub(super) fn listings(response: MetadataResponse) -> Result<Vec<(String, Result<TopicListing>)>> {
     let mut topics = Vec::with_capacity(response.topics.len());
     for topic in response.topics {
         let (name, code) = (topic.name.unwrap_or_default(), ErrorCode::from_i16(topic.error_code));
