@@ -32,6 +32,7 @@ from samsarrow.group import (
     Assignor,
     Committable,
     ConsumerGroupMetadata,
+    MemberMetadata,
     RebalanceListener,
     check_listener,
     check_rows,
@@ -337,7 +338,9 @@ class ConsumerBase(PositionCalls):
         Raises:
             ConfigurationError: `group.id` is not set.
         """
-        return ConsumerGroupMetadata(*self._open.group_metadata())
+        metadata = MemberMetadata(*self._open.group_metadata())
+        metadata.topic_ids = self._open.topic_ids()
+        return metadata
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Moves the position of a partition to `offset`, and drops its prefetched rows.

@@ -13,7 +13,7 @@ from samsarrow._sync import Runner, base_of_clients
 from samsarrow._unclosed import unregister, wait_at_exit, watch_producer
 from samsarrow.config import identity, merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
-from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
+from samsarrow.group import Committable, ConsumerGroupMetadata, MemberMetadata, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
 from samsarrow.partitioner import Partitioned, choose_partition, take_partitioner
 from samsarrow.types import (
@@ -249,7 +249,8 @@ class ProducerBase(Runner):
         for (topic, partition), (offset, _, _) in pairs:
             if offset < 0:
                 raise ConfigurationError(f"cannot commit offset {offset} of {topic}-{partition}: offsets start at 0")
-        return self._run(self._open.send_offsets_to_transaction(pairs, identity, to_seconds(timeout)))
+        ids = group_metadata.topic_ids if isinstance(group_metadata, MemberMetadata) else []
+        return self._run(self._open.send_offsets_to_transaction(pairs, identity, ids, to_seconds(timeout)))
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)

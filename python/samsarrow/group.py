@@ -213,6 +213,15 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None
 
 
+class MemberMetadata(ConsumerGroupMetadata):
+    """Identity of a consumer with the ids of its topics.
+
+    They are sent with offsets, so that those of a topic that was deleted and created again are rejected (KIP-1319).
+    """
+
+    topic_ids: list[tuple[str, bytes]]
+
+
 def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
     """Returns offsets by partition for the Rust client: as passed, or the offsets after a record or a batch."""
     if isinstance(what, Mapping):

@@ -144,6 +144,7 @@ class StreamsGroupDescription(HtmlRepr):
         topology_epoch: epoch of the topology; -1 if the group has no topology.
         subtopologies: the subtopologies.
         members: members in the order of their ids.
+        assignor: assignor of the next assignment; None before Kafka 4.4 (KIP-1357).
     """
 
     group: str
@@ -153,3 +154,4 @@ class StreamsGroupDescription(HtmlRepr):
     topology_epoch: int
     subtopologies: tuple[Subtopology, ...]
     members: tuple[StreamsMember, ...]
+    assignor: str | None = None

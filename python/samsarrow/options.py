@@ -285,6 +285,12 @@ class CommonOptions(TypedDict, total=False):
     """
     metadata_recovery_rebootstrap_trigger_ms: int | timedelta | None
     """How long metadata refreshes may fail before the known brokers are dropped (KIP-1102)."""
+    metadata_cluster_check_enable: bool | None
+    """Sends the cluster and the broker that a connection is meant for, so that brokers since Kafka 4.4 reject one that
+    was routed to another broker (KIP-1242). The client then fetches the metadata again, at first from the bootstrap
+    servers if no checked connection is open. Without effect on older brokers, and with
+    `metadata.recovery.strategy=none`. Set it to false if one address stands for several brokers.
+    """
     receive_buffer_bytes: int | None
     """The socket's receive buffer; -1 leaves it to the operating system."""
     socket_receive_buffer_bytes: int | None

@@ -316,6 +316,8 @@ class Producer(Blocking, ProducerBase):
         Raises:
             IllegalGenerationError: the group has rebalanced. Abort the transaction, as after every error that is
                 `abortable`.
+            TransactionAbortableError: a topic was deleted since its rows were read, and possibly created again (Kafka
+                4.4, which identifies topics by id, KIP-1319).
             UnknownMemberIdError: the consumer is no longer a member.
             FencedInstanceIdError: another consumer has the same `group.instance.id`.
             KafkaTimeoutError: the request did not finish in time. It continues in the background, and the commit waits

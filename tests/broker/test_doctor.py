@@ -406,14 +406,14 @@ def test_offsets_out_of_range(broker: Broker) -> None:
         assert "after the end" in only_failure(check(broker.client_options(), topic="t", group="g")).detail
 
 
-@pytest.mark.parametrize("version", ["0.8.2", "0.9", "0.10.2", "2.8", "3.9", "4.3"])
+@pytest.mark.parametrize("version", ["0.8.2", "0.9", "0.10.2", "2.8", "3.9", "4.4"])
 def test_old_brokers(version: str) -> None:
     with Broker(topics={"t": 1}, kafka_version=version) as broker:
         found = check(broker.client_options(), topic="t", group="g", auto_offset_reset="earliest", timeout=3)
     assert problems(found) == {}
     (release,) = [finding.detail for finding in found if finding.check == "versions"]
     assert release == {
-        "0.8.2": "older than Kafka 0.10", "0.9": "older than Kafka 0.10", "4.3": "API versions of Kafka 4.3 or later",
+        "0.8.2": "older than Kafka 0.10", "0.9": "older than Kafka 0.10", "4.4": "API versions of Kafka 4.4 or later",
     }.get(version, f"API versions of Kafka {version}")  # fmt: skip
 
 

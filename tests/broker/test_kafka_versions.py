@@ -12,7 +12,7 @@ from support.waiting import until
 
 KAFKAS = [
     "0.8.2", "0.9.0", "0.10.0", "0.10.2", "0.11.0", "1.1", "2.0", "2.3", "2.4", "2.8", "3.0", "3.3", "3.6", "3.7",
-    "3.8", "3.9", "4.0", "4.1", "4.2", "4.3",
+    "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4",
 ]  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_consumer_group_protocol_needs_kafka_4(kafka):
             consumer.poll(10)
 
 
-@pytest.mark.parametrize("kafka", ["0.10.0", "0.11.0", "2.3", "2.8", "3.9", "4.3"])
+@pytest.mark.parametrize("kafka", ["0.10.0", "0.11.0", "2.3", "2.8", "3.9", "4.4"])
 def test_other_clients_accept_the_advertised_versions(kafka):
     with Broker(topics={"t": 1}, kafka_version=kafka) as broker:
         reports = []
@@ -86,5 +86,5 @@ def test_other_clients_accept_the_advertised_versions(kafka):
 
 
 def test_invalid_kafka_version_is_rejected():
-    with pytest.raises(ValueError, match=r"kafka_version=.2.9.: it must be one of 0.8.2, 0.9.0, .*, 4.3"):
+    with pytest.raises(ValueError, match=r"kafka_version=.2.9.: it must be one of 0.8.2, 0.9.0, .*, 4.4"):
         Broker(kafka_version="2.9")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.kafka import QUICK_COMPILER, KafkaServer, free_ports, new_cluster_id
+from support.kafka import DEFAULT_VERSION, QUICK_COMPILER, KafkaServer, free_ports, new_cluster_id
 
 
 class Node(KafkaServer):
@@ -20,10 +20,12 @@ class Node(KafkaServer):
         controller: int,
         replicas: int,
         heap: str,
+        version: str,
         properties: Mapping[str, str],
     ) -> None:
         self._number, self._kind, self._cluster_id, self._controller = number, role, cluster_id, controller
         super().__init__(
+            version,
             heap=heap,
             jvm=QUICK_COMPILER,
             properties={
@@ -64,12 +66,19 @@ class Node(KafkaServer):
 class KafkaCluster:
     """A controller and the brokers, which are numbered from 1."""
 
-    def __init__(self, brokers: int = 2, heap: str = "384m", properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 2,
+        heap: str = "384m",
+        version: str = DEFAULT_VERSION,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         cluster_id = new_cluster_id()
         [controller] = free_ports(1)
-        self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m", properties or {})
+        more = properties or {}
+        self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m", version, more)
         self.brokers = {
-            n: Node(n, "broker", cluster_id, controller, brokers, heap, properties or {}) for n in range(1, brokers + 1)
+            n: Node(n, "broker", cluster_id, controller, brokers, heap, version, more) for n in range(1, brokers + 1)
         }
         self._stack = ExitStack()
 

@@ -30,7 +30,7 @@ from support.kafka_releases import RELEASES, number
 
 SUPPORT = Path(__file__).resolve().parent
 CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = os.environ.get("SAMSARROW_KAFKA_VERSION", "4.3.1")
 # Last Kafka version with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0

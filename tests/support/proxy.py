@@ -390,6 +390,8 @@ class Proxy:
 
     def __init__(self, network: Network, upstream: tuple[str, int], host: str) -> None:
         self.network, self.upstream, self.host = network, upstream, host
+        # Address to which connections are forwarded, which is another broker's after `route_to`.
+        self._target = upstream
         self.up, self.down = Link(), Link()
         self.alive: set[Connection] = set()
         self.counted: Counter[str] = Counter()
@@ -436,7 +438,7 @@ class Proxy:
                 self._idle.append(client)
                 continue
             try:
-                broker = socket.create_connection(self.upstream, timeout=2)
+                broker = socket.create_connection(self._target, timeout=2)
             except OSError:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                 client.close()
@@ -548,6 +550,12 @@ class Proxy:
 
         self.network.loop.call(work)
         self.switch(delay=0.0, jitter=0.0, bandwidth=None, hold=False, close_after=None)
+
+    def route_to(self, server: str | None) -> None:
+        """Forwards new connections to another server, or with None to this proxy's broker. Existing ones stay."""
+        host, _, port = (server or "").rpartition(":")
+        target = (host, int(port)) if server else self.upstream
+        self.network.loop.call(lambda: setattr(self, "_target", target))
 
     def move(self) -> None:
         """Moves the proxy to another port and closes the old port."""

@@ -408,6 +408,19 @@ class AsyncAdminMethods(AdminBase):
         """
         return await _cluster.unregister_broker(self._open, broker, timeout=timeout)
 
+    async def unregister_controller(self, controller: int, *, timeout: Seconds | None = None) -> None:
+        """Unregisters a controller that was removed from the cluster for good (Kafka 4.4).
+
+        Args:
+            controller: id of the controller.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            ControllerIdNotRegisteredError: the controller is not registered.
+            UnsupportedVersionError: the brokers are older than Kafka 4.4.
+        """
+        return await _cluster.unregister_controller(self._open, controller, timeout=timeout)
+
     async def elect_leaders(
         self,
         partitions: Iterable[TopicPartition] | None = None,

@@ -150,6 +150,21 @@ def unregister_broker(core: _core.Admin, broker: int, *, timeout: Seconds | None
     return _core.admin_unregister_broker(core, broker, to_seconds(timeout))
 
 
+@names_arguments
+def unregister_controller(core: _core.Admin, controller: int, *, timeout: Seconds | None = None) -> Call[None]:
+    """Unregisters a controller that was removed from the cluster for good (Kafka 4.4).
+
+    Args:
+        controller: id of the controller.
+        timeout: seconds, by default `default.api.timeout.ms`.
+
+    Raises:
+        ControllerIdNotRegisteredError: the controller is not registered.
+        UnsupportedVersionError: the brokers are older than Kafka 4.4.
+    """
+    return _core.admin_unregister_controller(core, controller, to_seconds(timeout))
+
+
 def _cluster(row: tuple[str | None, int | None, list[tuple[Any, ...]], list[int] | None]) -> ClusterDescription:
     cluster_id, controller, rows, allowed = row
     brokers = tuple(BrokerDescription(*broker) for broker in rows)

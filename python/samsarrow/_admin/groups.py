@@ -250,13 +250,13 @@ def _streams_groups(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[s
         return StreamsTasks(*({subtopology: tuple(ids) for subtopology, ids in kind.items()} for kind in row))
 
     def group(row: tuple[str, tuple[Any, ...]]) -> StreamsGroupDescription:
-        name, (state, epoch, assignment_epoch, topology_epoch, topology, member_rows) = row
+        name, (state, epoch, assignment_epoch, topology_epoch, assignor, topology, member_rows) = row
         subtopologies = (Subtopology(part, *(tuple(topics) for topics in kinds)) for part, *kinds in topology)
         members = (
             StreamsMember(*[*member, tasks(assignment), tasks(target)]) for member, assignment, target in member_rows
         )
         return StreamsGroupDescription(
-            name, state, epoch, assignment_epoch, topology_epoch, tuple(subtopologies), tuple(members)
+            name, state, epoch, assignment_epoch, topology_epoch, tuple(subtopologies), tuple(members), assignor
         )
 
     named = [(name, (name, row), error) for name, row, error in rows]

@@ -408,6 +408,19 @@ class AdminMethods(AdminBase):
         """
         return _cluster.unregister_broker(self._open, broker, timeout=timeout).wait()
 
+    def unregister_controller(self, controller: int, *, timeout: Seconds | None = None) -> None:
+        """Unregisters a controller that was removed from the cluster for good (Kafka 4.4).
+
+        Args:
+            controller: id of the controller.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            ControllerIdNotRegisteredError: the controller is not registered.
+            UnsupportedVersionError: the brokers are older than Kafka 4.4.
+        """
+        return _cluster.unregister_controller(self._open, controller, timeout=timeout).wait()
+
     def elect_leaders(
         self,
         partitions: Iterable[TopicPartition] | None = None,

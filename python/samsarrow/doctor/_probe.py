@@ -20,7 +20,7 @@ from samsarrow.doctor._certificate import Certificate, decode
 _CLIENT = b"samsarrow-doctor"
 _BODY = struct.pack(">hhih", 18, 0, 1, len(_CLIENT)) + _CLIENT
 _REQUEST = struct.pack(">i", len(_BODY)) + _BODY
-# A response with every API of Kafka 4.3 has less than 1 KiB.
+# A response with every API of Kafka 4.4 has less than 1 KiB.
 _MAX_RESPONSE = 1 << 16
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 # Newest first: the release, and the code and version of an API that the release added. No API version is new in 3.4.
 # Derived from the table in rust/wire/src/releases.rs; tests compare both.
 _MARKS = (
+    ("4.4", 18, 5),  # ApiVersions
     ("4.3", 35, 5),  # DescribeLogDirs
     ("4.2", 2, 11),  # ListOffsets
     ("4.1", 1, 18),  # Fetch

@@ -257,6 +257,12 @@ impl Consumer {
         Ok((group, member.member_id, member.generation, member.instance_id))
     }
 
+    /// Returns the known ids of the assigned topics.
+    fn topic_ids(&self, py: Python<'_>) -> PyResult<Vec<(String, [u8; 16])>> {
+        let ids = self.core.get(py)?.topic_ids();
+        Ok(ids.into_iter().map(|(topic, id)| (topic.to_string(), id.0)).collect())
+    }
+
     /// Returns the kind and partitions of the rebalance that the listener must receive before `close` or `unsubscribe`.
     fn final_rebalance(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
         Ok(self.core.get(py)?.final_rebalance().as_ref().map(kind_and_partitions))

@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::admin::cluster::{
         admin_add_raft_voter, admin_describe_cluster, admin_describe_features, admin_describe_quorum,
-        admin_remove_raft_voter, admin_unregister_broker, admin_update_features,
+        admin_remove_raft_voter, admin_unregister_broker, admin_unregister_controller, admin_update_features,
     };
     #[pymodule_export]
     use super::admin::configs::{

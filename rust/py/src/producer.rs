@@ -23,6 +23,7 @@ use samsarrow_client::producer::{
     BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef,
     Reservation as CoreReservation, SendBatch, TrySendError, ValueColumns, ValueFormat,
 };
+use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::sync::lock;
 
 use crate::codec::{ColumnNames, check_time_zone, format_of, value_columns};
@@ -250,19 +251,21 @@ impl Producer {
     }
 
     /// Adds offsets of a group to the transaction. `member` is the group, the member id, the generation and the
-    /// instance id.
-    #[pyo3(signature = (offsets, member, timeout))]
+    /// instance id; `topic_ids` are the ids of the topics that the member reads.
+    #[pyo3(signature = (offsets, member, topic_ids, timeout))]
     fn send_offsets_to_transaction(
         &self,
         py: Python<'_>,
         offsets: Vec<(Tp, Committed)>,
         member: (String, String, i32, Option<String>),
+        topic_ids: Vec<(String, [u8; 16])>,
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
         let (group, member_id, generation, instance_id) = member;
-        let member = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id } };
+        let topic_ids = topic_ids.into_iter().map(|(topic, id)| (topic.into(), Uuid(id))).collect();
+        let member = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id }, topic_ids };
         let offsets = to_offsets(offsets);
         Ok(Call::without_result(async move { core.send_offsets_to_transaction(offsets, member, timeout).await }))
     }

@@ -207,7 +207,7 @@ impl TaskId {
     pub fn marker(&self, options: &WriteOptions, summary: &RowSummary, topic: &str) -> (Offsets, GroupMember) {
         let marker = CommitMarker { next: self.batch.next(), metadata: summary.metadata(), topic: topic.into() };
         let member = MemberIdentity { member_id: String::new(), generation: -1, instance_id: None };
-        (vec![marker.offset()], GroupMember { group: self.transactional_id(options), member })
+        (vec![marker.offset()], GroupMember { group: self.transactional_id(options), member, ..GroupMember::default() })
     }
 }
 

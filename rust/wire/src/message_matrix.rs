@@ -184,6 +184,7 @@ formats! {
     DescribeShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
+    UnregisterControllerRequest,
 }
 
 #[cfg(test)]

@@ -86,6 +86,7 @@ impl Release {
         Release(4, 1, 0),
         Release(4, 2, 0),
         Release(4, 3, 0),
+        Release(4, 4, 0),
     ];
 
     /// Returns the release of a Kafka version such as `2.8`, `2.8.2`, `0.9` or `0.10.2.1`.
@@ -193,7 +194,7 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     (ApiKey::SaslHandshake, &[(Release(0, 10, 0), (0, 0)), (Release(1, 0, 0), (0, 1))]),
     (ApiKey::ApiVersions, &[
         (Release(0, 10, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
-        (Release(2, 4, 0), (0, 3)), (Release(3, 9, 0), (0, 4)),
+        (Release(2, 4, 0), (0, 3)), (Release(3, 9, 0), (0, 4)), (Release(4, 4, 0), (0, 5)),
     ]),
     (ApiKey::CreateTopics, &[
         (Release(0, 10, 1), (0, 0)), (Release(0, 10, 2), (0, 1)), (Release(0, 11, 0), (0, 2)),
@@ -232,6 +233,7 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     (ApiKey::TxnOffsetCommit, &[
         (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 1, 0), (0, 2)),
         (Release(2, 5, 0), (0, 3)), (Release(3, 8, 0), (0, 4)), (Release(4, 0, 0), (0, 5)),
+        (Release(4, 4, 0), (0, 6)),
     ]),
     (ApiKey::SaslAuthenticate, &[
         (Release(1, 0, 0), (0, 0)), (Release(2, 2, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
@@ -272,6 +274,7 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     ]),
     (ApiKey::DeleteGroups, &[
         (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
+        (Release(4, 4, 0), (0, 3)),
     ]),
     (ApiKey::OffsetDelete, &[
         (Release(2, 4, 0), (0, 0)),
@@ -366,7 +369,7 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
         (Release(3, 9, 0), (0, 0)),
     ]),
     (ApiKey::StreamsGroupDescribe, &[
-        (Release(4, 1, 0), (0, 0)),
+        (Release(4, 1, 0), (0, 0)), (Release(4, 4, 0), (0, 1)),
     ]),
     (ApiKey::DescribeShareGroupOffsets, &[
         (Release(4, 1, 0), (0, 0)), (Release(4, 2, 0), (0, 1)),
@@ -376,6 +379,9 @@ const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     ]),
     (ApiKey::DeleteShareGroupOffsets, &[
         (Release(4, 1, 0), (0, 0)),
+    ]),
+    (ApiKey::UnregisterController, &[
+        (Release(4, 4, 0), (0, 0)),
     ]),
 ];
 

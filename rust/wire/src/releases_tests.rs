@@ -10,7 +10,7 @@ use crate::frame;
 #[test]
 fn parses_release_of_kafka_version() {
     for (input, expected) in
-        [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
+        [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.4.0", "4.4")]
     {
         assert_eq!(Release::named(input).map(|release| release.to_string()).as_deref(), Some(expected), "{input}");
     }

@@ -1,4 +1,4 @@
-//! ApiVersions, v0–v4.
+//! ApiVersions, v0–v5.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::api_versions::{
@@ -60,6 +60,16 @@ fn is_valid_software_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
+/// Checks that the request was sent to this cluster and broker (KIP-1242). Clients must send both or neither.
+fn check_destination(call: &Call<'_>, request: &ApiVersionsRequest) -> Result<(), ErrorCode> {
+    match (&request.cluster_id, request.node_id) {
+        (None, -1) => Ok(()),
+        (None, _) | (Some(_), -1) => Err(ErrorCode::INVALID_REQUEST),
+        (Some(cluster), node) if *cluster == call.state.cluster_id && node == call.node => Ok(()),
+        (Some(_), _) => Err(ErrorCode::REBOOTSTRAP_REQUIRED),
+    }
+}
+
 /// Builds the response to an unsupported version. It uses version 0, which every client can decode, and lists only
 /// ApiVersions with its supported versions (KIP-511), or no API if the emulated release predates KIP-511.
 pub(crate) fn unsupported(call: &Call<'_>, own_range: Option<(i16, i16)>) -> Outcome {
@@ -78,6 +88,9 @@ impl Handler for ApiVersionsRequest {
                 && is_valid_software_name(&self.client_software_version))
         {
             return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REQUEST));
+        }
+        if let Err(code) = check_destination(call, &self) {
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
         lock(call.session).versions_sent();
         let features: Vec<Feature> = features(call).collect();

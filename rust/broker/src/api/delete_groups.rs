@@ -1,4 +1,4 @@
-//! DeleteGroups, v0–v2.
+//! DeleteGroups, v0–v3.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteGroupsRequest;

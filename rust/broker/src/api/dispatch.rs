@@ -46,12 +46,12 @@ supported_apis! {
     SyncGroupRequest: 0..=5;
     DescribeGroupsRequest: 0..=6;
     ListGroupsRequest: 0..=5;
-    DeleteGroupsRequest: 0..=2;
+    DeleteGroupsRequest: 0..=3;
     OffsetDeleteRequest: 0..=0;
     ConsumerGroupHeartbeatRequest: 0..=1;
     ConsumerGroupDescribeRequest: 0..=1;
     SaslHandshakeRequest: 0..=1;
-    ApiVersionsRequest: 0..=4;
+    ApiVersionsRequest: 0..=5;
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;
     InitProducerIdRequest: 0..=6;
@@ -61,7 +61,7 @@ supported_apis! {
     EndTxnRequest: 0..=5;
     WriteTxnMarkersRequest: 0..=2;
     SaslAuthenticateRequest: 0..=2;
-    TxnOffsetCommitRequest: 0..=5;
+    TxnOffsetCommitRequest: 0..=6;
     DescribeProducersRequest: 0..=0;
     DescribeTransactionsRequest: 0..=0;
     ListTransactionsRequest: 0..=2;
@@ -85,7 +85,7 @@ supported_apis! {
     ShareGroupDescribeRequest: 1..=1;
     ShareFetchRequest: 1..=2;
     ShareAcknowledgeRequest: 1..=2;
-    StreamsGroupDescribeRequest: 0..=0;
+    StreamsGroupDescribeRequest: 0..=1;
     UpdateFeaturesRequest: 0..=2;
     AlterReplicaLogDirsRequest: 0..=2;
     DescribeAclsRequest: 0..=3;

@@ -1,4 +1,4 @@
-//! StreamsGroupDescribe, v0. Streams groups are not supported.
+//! StreamsGroupDescribe, v0–v1. Streams groups are not supported.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::StreamsGroupDescribeRequest;

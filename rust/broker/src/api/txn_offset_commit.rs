@@ -1,4 +1,4 @@
-//! TxnOffsetCommit, v0–v5: commits offsets as part of a transaction.
+//! TxnOffsetCommit, v0–v6: commits offsets as part of a transaction.
 
 use std::sync::Arc;
 
@@ -20,15 +20,16 @@ use crate::state::transactions::transaction::Identity;
 
 /// First version that adds the group to the transaction implicitly (KIP-890).
 const FIRST_THAT_ADDS: i16 = 5;
+/// First version with topic ids (KIP-1319).
+const FIRST_WITH_TOPIC_IDS: i16 = 6;
 /// First request version whose clients understand TRANSACTION_ABORTABLE.
 const FIRST_WITH_ABORTABLE: i16 = 4;
 
 /// Offset to commit for one partition, or the error that prevents the commit.
 type OffsetResult = Result<(Arc<Topic>, Committed), ErrorCode>;
 
-fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, requested: &TxnOffsetCommitRequestPartition) -> OffsetResult {
-    let topic = topic.filter(|topic| topic.partition(requested.partition_index).is_some());
-    let topic = topic.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+fn find(call: &Call<'_>, topic: &Arc<Topic>, requested: &TxnOffsetCommitRequestPartition) -> OffsetResult {
+    topic.partition(requested.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let metadata = requested.committed_metadata.clone().unwrap_or_default();
     if metadata.len() > call.state.options.offset_metadata_max_bytes {
         return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
@@ -59,7 +60,7 @@ fn commit(
         code => code,
     })?;
     let mut groups = lock(&call.state.groups);
-    groups.check_transactional_commit(Instant::now(), request)?;
+    groups.check_transactional_commit(Instant::now(), call.version >= FIRST_WITH_TOPIC_IDS, request)?;
     for (partition, offset) in offsets {
         if let Ok((topic, committed)) = offset {
             let topic_partition = (&topic.name, topic.id.0, partition);
@@ -82,6 +83,7 @@ fn response(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = Er
             };
         topics.push(TxnOffsetCommitResponseTopic {
             name: topic.name.clone(),
+            topic_id: topic.topic_id,
             partitions: topic.partitions.iter().zip(codes.by_ref()).map(partition).collect(),
             ..TxnOffsetCommitResponseTopic::default()
         });
@@ -93,8 +95,11 @@ impl Handler for TxnOffsetCommitRequest {
     async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut offsets = Vec::new();
         for topic in &self.topics {
-            let known_topic = call.state.topic(&topic.name);
-            let find_one = |requested| find(call, known_topic.as_ref(), requested);
+            let known_topic = match call.version >= FIRST_WITH_TOPIC_IDS {
+                true => call.state.topic_by_id(&topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+                false => call.state.topic(&topic.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            };
+            let find_one = |requested| find(call, known_topic.as_ref().map_err(|code| *code)?, requested);
             offsets.extend(topic.partitions.iter().map(|requested| (requested.partition_index, find_one(requested))));
         }
         let mut codes: Vec<ErrorCode> =

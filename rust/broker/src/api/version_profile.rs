@@ -145,6 +145,7 @@ mod tests {
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,
         ApiKey::UnregisterBroker,
+        ApiKey::UnregisterController,
         ApiKey::AddRaftVoter,
         ApiKey::RemoveRaftVoter,
     ];
@@ -170,8 +171,9 @@ mod tests {
         assert_eq!(profile_of("2.3").unsupported(api_versions), Unsupported::ApiVersions(None));
         assert_eq!(profile_of("2.4").unsupported(api_versions), Unsupported::ApiVersions(Some((0, 3))));
         assert_eq!(profile_of("4.3").unsupported(api_versions), Unsupported::ApiVersions(Some((0, 4))));
+        assert_eq!(profile_of("4.4").unsupported(api_versions), Unsupported::ApiVersions(Some((0, 5))));
         assert_eq!(profile_of("2.8").unsupported(Some(ApiKey::ListTransactions)), Unsupported::Close);
-        assert_eq!(Profile::new(None).unsupported(api_versions), Unsupported::ApiVersions(Some((0, 4))));
+        assert_eq!(Profile::new(None).unsupported(api_versions), Unsupported::ApiVersions(Some((0, 5))));
     }
 
     #[test]

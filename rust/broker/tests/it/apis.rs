@@ -30,7 +30,7 @@ async fn api_versions() {
         client_software_version: "0.1.0".to_owned(),
         ..Default::default()
     };
-    for version in 0..=4 {
+    for version in 0..=5 {
         let response = client.call(version, &request).await;
         assert_eq!(response.error_code, 0, "v{version}");
         let fetch = response.api_keys.iter().find(|api| api.api_key == ApiKey::Fetch.code()).unwrap();
@@ -40,6 +40,37 @@ async fn api_versions() {
     }
     let nameless = ApiVersionsRequest { client_software_name: "no spaces".to_owned(), ..request };
     assert_eq!(client.call(3, &nameless).await.error_code, ErrorCode::INVALID_REQUEST.code());
+    broker.shutdown().await;
+}
+
+/// Apache Kafka 4.4.0 returns the same errors (KIP-1242).
+#[tokio::test]
+async fn api_versions_checks_the_destination() {
+    let broker = broker(2, &[]).await;
+    let mut client = Client::connect(&broker, 1).await;
+    let metadata = client.call(12, &MetadataRequest::default()).await;
+    let own = metadata.cluster_id.as_deref();
+    let (ok, rejected, invalid) = (ErrorCode::NONE, ErrorCode::REBOOTSTRAP_REQUIRED, ErrorCode::INVALID_REQUEST);
+    for (cluster, node_id, expected) in [
+        (None, -1, ok),
+        (own, 1, ok),
+        (own, 0, rejected),
+        (Some("other"), 1, rejected),
+        (Some(""), 1, rejected),
+        (own, -1, invalid),
+        (None, 1, invalid),
+    ] {
+        let request = ApiVersionsRequest {
+            client_software_name: "samsarrow".to_owned(),
+            client_software_version: "0.1.0".to_owned(),
+            cluster_id: cluster.map(str::to_owned),
+            node_id,
+            ..Default::default()
+        };
+        let response = client.call(5, &request).await;
+        assert_eq!(ErrorCode::from_i16(response.error_code), expected, "{cluster:?} {node_id}");
+        assert_eq!(response.api_keys.is_empty(), expected != ok);
+    }
     broker.shutdown().await;
 }
 

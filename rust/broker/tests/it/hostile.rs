@@ -102,7 +102,7 @@ async fn unknown_api_versions_version_is_answered_in_v0() {
     assert_eq!(correlation_id, 7);
     assert_eq!(response.error_code, ErrorCode::UNSUPPORTED_VERSION.code());
     let ranges: Vec<_> = response.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
-    assert_eq!(ranges, [(18, 0, 4)], "as Kafka since 2.4, no other API is named");
+    assert_eq!(ranges, [(18, 0, 5)], "as Kafka since 2.4, no other API is named");
     assert_eq!(client.produce("t", 0, &batch(1)).await.error_code, 0, "the connection goes on");
     broker.shutdown().await;
 }

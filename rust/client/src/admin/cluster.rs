@@ -10,7 +10,7 @@ use samsarrow_wire::messages::{
     AddRaftVoterRequest, AddRaftVoterResponse, ApiKey, ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest,
     DescribeClusterResponse, DescribeQuorumRequest, DescribeQuorumResponse, MetadataRequest, MetadataResponse,
     RemoveRaftVoterRequest, RemoveRaftVoterResponse, UnregisterBrokerRequest, UnregisterBrokerResponse,
-    UpdateFeaturesRequest, UpdateFeaturesResponse, Uuid,
+    UnregisterControllerRequest, UnregisterControllerResponse, UpdateFeaturesRequest, UpdateFeaturesResponse, Uuid,
 };
 
 use super::authorized_operations::operations;
@@ -353,6 +353,22 @@ impl Admin {
         let build = |_: &RequestBatch<'_, ()>| Ok(UnregisterBrokerRequest { broker_id: broker, ..Default::default() });
         let read = |response: UnregisterBrokerResponse| {
             check_item(key, format!("broker {broker}"), response.error_code, response.error_message.as_deref())
+        };
+        self.send_single(Route::Any, timeout, build, read).await
+    }
+
+    /// Unregisters a controller that has been decommissioned.
+    ///
+    /// # Errors
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error.
+    pub async fn unregister_controller(&self, controller: i32, timeout: Duration) -> Result<()> {
+        let key = ApiKey::UnregisterController;
+        let build = |_: &RequestBatch<'_, ()>| {
+            Ok(UnregisterControllerRequest { controller_id: controller, ..Default::default() })
+        };
+        let read = |response: UnregisterControllerResponse| {
+            let controller = format!("controller {controller}");
+            check_item(key, controller, response.error_code, response.error_message.as_deref())
         };
         self.send_single(Route::Any, timeout, build, read).await
     }

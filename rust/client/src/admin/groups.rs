@@ -182,7 +182,8 @@ impl Admin {
         let read = |_: &RequestBatch<'_, String>, response: DeleteGroupsResponse| {
             let results = response.results.into_iter().map(|result| {
                 let context = format!("DeleteGroups of group {}", result.group_id);
-                let outcome = check(result.error_code, None, &context, ApiKey::DeleteGroups);
+                let message = result.error_message.as_deref();
+                let outcome = check(result.error_code, message, &context, ApiKey::DeleteGroups);
                 (result.group_id, outcome)
             });
             Ok(results.collect())

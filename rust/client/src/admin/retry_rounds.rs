@@ -163,6 +163,7 @@ fn add_earlier_request(key: ApiKey, error: Error) -> Error {
         ApiKey::DeleteGroups => *code == ErrorCode::GROUP_ID_NOT_FOUND,
         ApiKey::LeaveGroup => *code == ErrorCode::UNKNOWN_MEMBER_ID,
         ApiKey::UnregisterBroker => *code == ErrorCode::BROKER_ID_NOT_REGISTERED,
+        ApiKey::UnregisterController => *code == ErrorCode::CONTROLLER_ID_NOT_REGISTERED,
         _ => false,
     };
     if !may_be_done {

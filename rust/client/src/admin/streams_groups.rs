@@ -24,6 +24,8 @@ pub struct StreamsGroupDescription {
     pub assignment_epoch: i32,
     /// Epoch of the topology, −1 if the group has no topology.
     pub topology_epoch: i32,
+    /// Assignor that the coordinator uses for the next assignment; brokers before 4.4 do not report it (KIP-1357).
+    pub assignor: Option<String>,
     /// Subtopologies of the group's topology.
     pub subtopologies: Vec<Subtopology>,
     /// Members, sorted by member id.
@@ -141,6 +143,7 @@ fn description(group: streams::DescribedGroup) -> StreamsGroupDescription {
         epoch: group.group_epoch,
         assignment_epoch: group.assignment_epoch,
         topology_epoch,
+        assignor: group.assignor_name,
         subtopologies: parts.into_iter().map(subtopology).collect(),
         members,
     }

@@ -1,8 +1,10 @@
 //! Handle to one broker: its connection, pending connection attempt, and reconnect backoff.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::sync::lock;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -11,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::collections::HashMap;
 use crate::error::{Error, Result};
 use crate::metrics::NodeMeter;
-use crate::net::{CallerDeadline, Connection, Setup};
+use crate::net::{CallerDeadline, Connection, Destination, Setup};
 use crate::retry::backoff::Backoff;
 
 /// Kind of the last connect error of each address, and the number of such errors in a row. A warning is logged only when
@@ -84,6 +86,10 @@ type ConnectAttempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
 #[derive(Debug)]
 pub(super) struct BrokerHandle {
     pub(super) address: String,
+    /// Broker that the address must belong to. `None` for bootstrap servers, and if it is not to be checked.
+    pub(super) destination: Option<Destination>,
+    /// Set if the last attempt has reached another broker, until [`Self::take_misrouted`].
+    misrouted: AtomicBool,
     setup: Arc<Setup>,
     connect_errors: Arc<ConnectErrorLog>,
     meter: NodeMeter,
@@ -137,6 +143,7 @@ impl Drop for BrokerHandle {
 impl BrokerHandle {
     pub(super) fn new(
         address: String,
+        destination: Option<Destination>,
         setup: Arc<Setup>,
         connect_errors: Arc<ConnectErrorLog>,
         meter: NodeMeter,
@@ -150,12 +157,18 @@ impl BrokerHandle {
             failure: None,
             cut_short: false,
         };
-        Self { address, setup, connect_errors, meter, state: Mutex::new(state) }
+        let misrouted = AtomicBool::new(false);
+        Self { address, destination, misrouted, setup, connect_errors, meter, state: Mutex::new(state) }
     }
 
     /// Returns the connection, unless it has broken.
     pub(super) fn open(&self) -> Option<Arc<Connection>> {
         lock(&self.state).connection.as_ref().filter(|open| open.broken().is_none()).cloned()
+    }
+
+    /// Returns true once after each attempt that has reached another broker.
+    pub(super) fn take_misrouted(&self) -> bool {
+        self.misrouted.swap(false, Ordering::AcqRel)
     }
 
     pub(super) fn load(&self) -> Load {
@@ -222,19 +235,37 @@ impl BrokerHandle {
         };
         let not_before = state.failure.as_ref().map(|failure| failure.until);
         let (handle, address, setup) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.setup));
+        let destination = self.destination.clone();
         let wary = state.cut_short;
         let task = tokio::spawn(async move {
             if let Some(until) = not_before {
                 sleep_until(until).await;
             }
-            let opened = Connection::open_within(&address, &setup, limit, wary).await.map(Arc::new);
+            let opened = Connection::open_within(&address, &setup, limit, wary, destination.as_ref()).await;
             if let Some(handle) = Weak::upgrade(&handle) {
+                let opened = opened.map(Arc::new).map_err(|error| handle.explain_misrouting(error));
                 handle.attempt_completed(&opened);
                 sender.send_replace(Some(opened));
             }
         });
         state.attempt = Some((attempt.clone(), task.abort_handle()));
         attempt
+    }
+
+    /// Converts REBOOTSTRAP_REQUIRED, the response of a broker that is not the intended one, into a retriable error.
+    fn explain_misrouting(&self, error: Error) -> Error {
+        match &self.destination {
+            Some(Destination { cluster, node }) if error.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED.code()) => {
+                self.misrouted.store(true, Ordering::Release);
+                let reason = format!(
+                    "the address of broker {node} of cluster {cluster} leads to another broker or cluster: check \
+                     forwarded ports, load balancers and advertised.listeners, or set \
+                     metadata.cluster.check.enable=false if one address stands for all brokers"
+                );
+                Error::connection(self.address.clone(), reason)
+            }
+            _ => error,
+        }
     }
 
     fn attempt_completed(&self, opened: &Result<Arc<Connection>>) {

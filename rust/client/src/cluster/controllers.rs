@@ -11,7 +11,7 @@ use crate::net::CallerDeadline;
 /// Value of `endpoint_type` in DescribeCluster requests that selects controllers.
 pub(crate) const CONTROLLER_ENDPOINTS: i8 = 2;
 
-/// APIs that controllers support, according to Apache Kafka's Java client 4.3.
+/// APIs that controllers support, according to Apache Kafka's Java client 4.4.
 const SUPPORTED_APIS: &[ApiKey] = &[
     ApiKey::ApiVersions,
     ApiKey::DescribeAcls,
@@ -25,6 +25,7 @@ const SUPPORTED_APIS: &[ApiKey] = &[
     ApiKey::UpdateFeatures,
     ApiKey::DescribeCluster,
     ApiKey::UnregisterBroker,
+    ApiKey::UnregisterController,
     ApiKey::AddRaftVoter,
     ApiKey::RemoveRaftVoter,
 ];

@@ -68,6 +68,8 @@ pub struct Metadata {
     pub racks: BTreeMap<i32, String>,
     /// Broker id of the controller, −1 if unknown.
     pub controller: i32,
+    /// Id of the cluster, if a broker has reported it.
+    pub(crate) cluster_id: Option<Arc<str>>,
     /// Existing topics by name. Snapshots share the topics that did not change.
     topics: HashMap<Arc<str>, Arc<TopicMetadata>>,
     errors: HashMap<String, ErrorCode>,
@@ -90,6 +92,7 @@ pub(crate) struct MetadataUpdate {
     brokers: BTreeMap<i32, String>,
     racks: BTreeMap<i32, String>,
     controller: i32,
+    cluster_id: Option<String>,
     /// Requested topics by name, each with its metadata or error.
     topics: Vec<(String, std::result::Result<TopicMetadata, ErrorCode>)>,
 }
@@ -124,7 +127,7 @@ impl MetadataUpdate {
             let (topic_id, internal) = (topic.topic_id, topic.is_internal);
             topics.push((name.clone(), Ok(TopicMetadata { name, topic_id, internal, partitions })));
         }
-        Self { brokers, racks, controller: response.controller_id, topics }
+        Self { brokers, racks, controller: response.controller_id, cluster_id: response.cluster_id, topics }
     }
 }
 
@@ -187,6 +190,9 @@ impl Metadata {
         }
         next.generation += 1;
         next.controller = update.controller;
+        if update.cluster_id.is_some() && update.cluster_id.as_deref() != self.cluster_id.as_deref() {
+            next.cluster_id = update.cluster_id.map(Into::into);
+        }
         if !update.brokers.is_empty() {
             (next.brokers, next.racks) = (update.brokers, update.racks);
         }
@@ -238,6 +244,7 @@ impl Metadata {
         self.brokers == other.brokers
             && self.racks == other.racks
             && self.controller == other.controller
+            && self.cluster_id == other.cluster_id
             && self.errors == other.errors
             && self.topics.len() == other.topics.len()
             && self.topics.iter().all(unchanged)

@@ -30,10 +30,10 @@ pub(crate) use self::topic_registry::TopicUser;
 use crate::api_versions::Features;
 use crate::cluster::metadata::{Metadata, ReportedLeader};
 use crate::collections::HashMap;
-use crate::config::{ClientKind, CommonOptions, Options};
+use crate::config::{ClientKind, CommonOptions, Options, Recovery};
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
-use crate::net::{CallerDeadline, Connection, Setup};
+use crate::net::{CallerDeadline, Connection, Destination, Setup};
 use crate::retry::backoff::Backoff;
 use crate::types::join_limited;
 
@@ -213,21 +213,26 @@ impl Cluster {
         self.check_open()?;
         let address = self.address(node)?;
         let handle = {
+            let destination = self.destination(node);
             let new = |address| {
                 let (setup, connect_errors) = (Arc::clone(&self.inner.setup), Arc::clone(&self.inner.connect_errors));
                 let meter = NodeMeter { network: Arc::clone(&self.inner.metrics.network), node };
-                Arc::new(BrokerHandle::new(address, setup, connect_errors, meter))
+                Arc::new(BrokerHandle::new(address, destination.clone(), setup, connect_errors, meter))
             };
             let mut handles = lock(&self.inner.handles);
             let handle = handles.entry((node, self.connection_kind)).or_insert_with(|| new(address.clone()));
-            if handle.address != address {
+            if handle.address != address || handle.destination != destination {
                 *handle = new(address);
             }
             Arc::clone(handle)
         };
         let mut closed = self.inner.closed.subscribe();
         let ready = async {
-            let connection = handle.connection(patience).await?;
+            let connection = handle.connection(patience).await;
+            if connection.is_err() && handle.take_misrouted() {
+                self.misrouted(node);
+            }
+            let connection = connection?;
             self.update_features(connection.versions().features());
             self.start_telemetry(connection.versions().range(ApiKey::PushTelemetry));
             connection.unpaused(patience).await?;
@@ -239,6 +244,15 @@ impl Cluster {
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
             ready = ready => ready,
         }
+    }
+
+    /// Returns the broker that connections to `node` must reach, if brokers are to check it (KIP-1242).
+    fn destination(&self, node: i32) -> Option<Destination> {
+        let options = self.options();
+        if node < 0 || !options.check_destination || options.metadata_recovery == Recovery::None {
+            return None;
+        }
+        Some(Destination { cluster: self.metadata().cluster_id.clone()?, node })
     }
 
     /// Applies the throttle time of a Fetch response, whose body the connection does not decode itself.

@@ -399,6 +399,22 @@ impl Cluster {
         lock(&self.inner.unreachable_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Handles a connection to a known broker that has reached another one. Open connections to other brokers have
+    /// passed the check and are kept. Without any, the client starts again from the bootstrap servers, because the
+    /// addresses may belong to another cluster now.
+    pub(super) fn misrouted(&self, node: i32) {
+        let checked = lock(&self.inner.handles).iter().any(|((node, _), handle)| *node >= 0 && handle.open().is_some());
+        if !checked {
+            tracing::debug!(
+                client_id = self.client_id(),
+                "connecting to the bootstrap servers again: the address of broker {node} leads to another broker"
+            );
+            // The handles are kept, because they contain the time of the next attempt.
+            self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without_brokers()));
+        }
+        self.request_refresh();
+    }
+
     /// Discards the known brokers, so that the client starts again from the bootstrap servers (KIP-899, KIP-1102).
     ///
     /// Topic metadata is kept until the next response.

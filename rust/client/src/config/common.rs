@@ -43,6 +43,7 @@ impl Values {
                 "none" => Recovery::None,
                 _ => Recovery::Rebootstrap,
             },
+            check_destination: self.flag("metadata.cluster.check.enable"),
             metadata_recovery_trigger: self.millis("metadata.recovery.rebootstrap.trigger.ms"),
             receive_buffer: Some(self.number::<u32>("receive.buffer.bytes")).filter(|size| *size > 0),
             send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),

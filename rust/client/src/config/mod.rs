@@ -159,6 +159,8 @@ pub struct CommonOptions {
     pub metadata_max_idle: Duration,
     /// Behaviour when none of the known brokers is reachable.
     pub metadata_recovery: Recovery,
+    /// True if connections name the broker that they must reach (KIP-1242).
+    pub check_destination: bool,
     /// Time without a response from any broker after which `metadata_recovery` applies.
     pub metadata_recovery_trigger: Duration,
     /// Socket receive buffer, in bytes.

@@ -237,6 +237,8 @@ options! {
         "What to do when the known brokers do not answer: `rebootstrap` tries the bootstrap servers as well, and drops the known brokers if that continues (KIP-899); `none` keeps trying only the known ones.";
     "metadata.recovery.rebootstrap.trigger.ms" ALL Kind::Millis(0, MAX), "300000",
         "How long metadata refreshes may fail before the known brokers are dropped (KIP-1102).";
+    "metadata.cluster.check.enable" ALL Kind::Bool, "true",
+        "Sends the cluster and the broker that a connection is meant for, so that brokers since Kafka 4.4 reject one that was routed to another broker (KIP-1242). The client then fetches the metadata again, at first from the bootstrap servers if no checked connection is open. Without effect on older brokers, and with `metadata.recovery.strategy=none`. Set it to false if one address stands for several brokers.";
     "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's receive buffer; -1 leaves it to the operating system.";
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",

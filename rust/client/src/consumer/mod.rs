@@ -4,6 +4,7 @@ mod commit;
 mod poll;
 mod positions;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -226,6 +227,11 @@ impl Consumer {
     pub fn group_metadata(&self) -> Result<(String, MemberIdentity)> {
         let group = self.group()?;
         Ok((group.coordinator.group().to_owned(), group.membership.transaction_identity()))
+    }
+
+    /// Returns the known ids of the topics that this consumer reads (KIP-516).
+    pub fn topic_ids(&self) -> BTreeMap<Arc<str>, Uuid> {
+        self.fetcher.shared.topic_ids()
     }
 
     fn group(&self) -> Result<&ConsumerGroup> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use samsarrow_wire::messages::Uuid;
 use tokio::time::Instant;
 
 use super::cursor::Cursor;
@@ -49,6 +50,13 @@ impl Shared {
 
     pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
         self.lock().cursors.keys().cloned().collect()
+    }
+
+    /// Returns the known ids of the assigned topics.
+    pub(crate) fn topic_ids(&self) -> BTreeMap<Arc<str>, Uuid> {
+        let state = self.lock();
+        let known = state.cursors.iter().filter(|(_, cursor)| !cursor.topic_id.is_zero());
+        known.map(|(tp, cursor)| (Arc::clone(&tp.topic), cursor.topic_id)).collect()
     }
 
     pub(crate) fn nothing_assigned(&self) -> bool {

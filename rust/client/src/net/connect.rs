@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::ApiVersionsRequest;
 
-use super::shared_config::Setup;
+use super::shared_config::{Destination, Setup};
 use super::socket::{TcpSocket, TcpStream, lookup_host};
 use super::tls_stream;
 use super::tls_stream::HandshakeFailure;
@@ -40,6 +40,8 @@ pub(super) struct Target<'a> {
     pub(super) setup: &'a Arc<Setup>,
     /// Maximum time to connect, including the TLS handshake.
     pub(super) limit: Duration,
+    /// Broker that the address must belong to, if it is known.
+    pub(super) destination: Option<&'a Destination>,
 }
 
 impl Target<'_> {

@@ -14,7 +14,7 @@ use samsarrow_wire::releases::Release;
 use super::Connection;
 use super::connect::{Target, resolve};
 use super::probe::probe;
-use super::shared_config::Setup;
+use super::shared_config::{Destination, Setup};
 use crate::api_versions::ApiVersions;
 use crate::config::{CommonOptions, Protocol};
 use crate::error::{Error, Result};
@@ -33,6 +33,9 @@ enum BrokerVersions {
 /// Time to wait for the ApiVersions response before the broker is probed, because it may be too old to respond.
 const PROBE_DELAY: Duration = Duration::from_secs(1);
 
+/// First version of ApiVersions with the destination of the connection (KIP-1242).
+const FIRST_WITH_DESTINATION: i16 = 5;
+
 impl Connection {
     /// Connects to `address` and negotiates API versions.
     ///
@@ -40,26 +43,28 @@ impl Connection {
     /// Fails with [`Error::Connection`] if no broker is reachable, and with [`Error::Protocol`] if a server responds
     /// that is not a Kafka broker.
     pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
-        Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
+        Self::open_within(address, setup, setup.options.connection_setup_timeout, false, None).await
     }
 
     /// Like [`Connection::open`], but with a time limit for each address of the host name. Tries the addresses until
     /// one responds like a Kafka broker, because some of them may belong to other servers. `check_login` is set if the
     /// broker closed an earlier connection after the first request. In this case, the new connection checks whether the
-    /// broker requires a login.
+    /// broker requires a login. With a `destination`, brokers since Kafka 4.4 check that the connection has reached it
+    /// (KIP-1242).
     ///
     /// # Errors
-    /// Fails with the error of the last address, but with a TLS or protocol error of an earlier address if there was
-    /// one. An authentication error ends the attempts, because the other addresses would reject the login too.
-    pub async fn open_within(
+    /// Fails with REBOOTSTRAP_REQUIRED if the connection has reached another broker. Otherwise fails with the error of
+    /// the last address, but with a TLS or protocol error of an earlier address if there was one. An authentication error ends the attempts, because the other addresses would reject the login too.
+    pub(crate) async fn open_within(
         address: &str,
         setup: &Arc<Setup>,
         limit: Duration,
         check_login: bool,
+        destination: Option<&Destination>,
     ) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for socket in resolve(address, limit).await? {
-            match Self::negotiate(&Target { address, socket, setup, limit }, check_login).await {
+            match Self::negotiate(&Target { address, socket, setup, limit, destination }, check_login).await {
                 Ok(connection) => return Ok(connection),
                 Err(error @ Error::Authentication { .. }) => return Err(error),
                 Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
@@ -98,6 +103,9 @@ impl Connection {
         connection.versions = match versions {
             BrokerVersions::Advertised(versions) => {
                 setup.old_brokers.remember_newer();
+                if versions.range(ApiKey::ApiVersions).is_some_and(|(_, newest)| newest >= FIRST_WITH_DESTINATION) {
+                    setup.brokers_check_destination.store(true, Ordering::Relaxed);
+                }
                 versions
             }
             BrokerVersions::Assumed(release) => {
@@ -195,7 +203,7 @@ impl Connection {
     /// this broker has already responded to ApiVersions, so no probe is necessary.
     async fn handshake(&self, target: &Target<'_>, limit: Duration, answered_before: bool) -> Result<BrokerVersions> {
         let options = &target.setup.options;
-        let request = self.negotiate_versions(options);
+        let request = self.negotiate_versions(target);
         if answered_before {
             return request.await.map(BrokerVersions::Advertised);
         }
@@ -220,14 +228,22 @@ impl Connection {
     /// Sends ApiVersions in the client's highest version, or in the version set by an option. A broker that does not
     /// support this version responds in version 0 and, since Kafka 2.4 (KIP-511), reports its own maximum. The request
     /// is then repeated in the reported version, or in version 0 if there is none.
-    async fn negotiate_versions(&self, options: &CommonOptions) -> Result<ApiVersions> {
+    ///
+    /// The version with the destination is used only if a destination is known and a broker of the cluster has reported
+    /// this version, because older brokers would need a second request.
+    async fn negotiate_versions(&self, target: &Target<'_>) -> Result<ApiVersions> {
+        let setup = target.setup;
+        let destination = target.destination.filter(|_| setup.brokers_check_destination.load(Ordering::Relaxed));
         let request = ApiVersionsRequest {
             client_software_name: "samsarrow".into(),
             client_software_version: env!("CARGO_PKG_VERSION").into(),
+            cluster_id: destination.map(|destination| destination.cluster.to_string()),
+            node_id: destination.map_or(-1, |destination| destination.node),
             ..Default::default()
         };
-        let chosen = options.api_versions.get(ApiKey::ApiVersions.name()).copied();
-        let mut version = chosen.unwrap_or(ApiVersionsRequest::MAX_VERSION);
+        let chosen = setup.options.api_versions.get(ApiKey::ApiVersions.name()).copied();
+        let newest = if destination.is_some() { ApiVersionsRequest::MAX_VERSION } else { FIRST_WITH_DESTINATION - 1 };
+        let mut version = chosen.unwrap_or(newest);
         loop {
             let frame = self.request_frame(&request, version)?.await?;
             let (_, response) = frame::decode_api_versions(version, frame)
@@ -250,6 +266,7 @@ impl Connection {
         match code {
             _ if code.retriable() => Error::connection(self.address(), reason),
             ErrorCode::UNSUPPORTED_VERSION => Error::UnsupportedVersion(format!("{}: {reason}", self.address())),
+            ErrorCode::REBOOTSTRAP_REQUIRED => Error::server(code, format!("ApiVersions at {}", self.address())),
             _ => Error::protocol(self.address(), reason),
         }
     }

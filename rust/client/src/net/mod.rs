@@ -43,6 +43,7 @@ pub use in_flight::FrameBody;
 use in_flight::{InFlight, Outgoing, Shared};
 use read::read_all;
 use reauth::Reauthentication;
+pub(crate) use shared_config::Destination;
 pub use shared_config::Setup;
 pub use timeouts::{CallerDeadline, RequestTimeout};
 use transport::Writer;

@@ -1,7 +1,7 @@
 //! Configuration shared by all connections of a client.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use samsarrow_wire::releases::Release;
 use samsarrow_wire::sync::lock;
@@ -20,6 +20,17 @@ pub struct Setup {
     pub(crate) security: Security,
     /// Kafka releases of brokers that do not support ApiVersions.
     pub(super) old_brokers: OldBrokers,
+    /// True once a broker has reported that it checks the destination of connections (KIP-1242).
+    pub(super) brokers_check_destination: AtomicBool,
+}
+
+/// Broker that a connection is intended for (KIP-1242).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// Id of the cluster.
+    pub(crate) cluster: Arc<str>,
+    /// Broker id.
+    pub(crate) node: i32,
 }
 
 impl Setup {
@@ -29,7 +40,12 @@ impl Setup {
     /// Fails if a store or key cannot be read, or if credentials are missing.
     pub fn new(options: CommonOptions) -> Result<Self> {
         let security = Security::new(&options.security)?;
-        Ok(Self { options, security, old_brokers: OldBrokers::default() })
+        Ok(Self {
+            options,
+            security,
+            old_brokers: OldBrokers::default(),
+            brokers_check_destination: AtomicBool::new(false),
+        })
     }
 }
 

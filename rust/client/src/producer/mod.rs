@@ -61,7 +61,7 @@ pub use delivery::{BatchDelivery, Delivery, PartOutcome};
 pub use delivery_state::CompletionListener;
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use send_batch::SendBatch;
-pub use transactions::{BeginTransaction, GroupMember};
+pub use transactions::{BeginTransaction, GroupMember, TopicIdsByName};
 
 /// Sends records to Kafka. All methods take `&self`, so a producer can be shared by reference or in an `Arc`.
 ///

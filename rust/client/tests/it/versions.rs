@@ -12,7 +12,6 @@ use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
 use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, GroupFilter, NewTopic};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
-use samsarrow_client::group::MemberIdentity;
 use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
 use samsarrow_client::types::OffsetAndMetadata;
@@ -44,7 +43,7 @@ async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
     producer.init_transactions(Some(SOON)).await?;
     producer.begin_transaction().await?;
     producer.send(record()).await?;
-    let member = GroupMember { group: "in-transaction".into(), member: MemberIdentity::default() };
+    let member = GroupMember { group: "in-transaction".into(), ..GroupMember::default() };
     let offsets = vec![(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
     producer.send_offsets_to_transaction(offsets, member, Some(SOON)).await?;
     producer.commit_transaction(Some(SOON)).await?;

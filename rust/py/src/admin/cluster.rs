@@ -112,3 +112,15 @@ pub(crate) fn admin_unregister_broker(
     let work = move |core: Core, time| async move { core.unregister_broker(broker, time).await };
     admin.call(py, timeout, work, |py, ()| Ok(py.None()))
 }
+
+#[pyfunction]
+#[pyo3(signature = (admin, controller, timeout))]
+pub(crate) fn admin_unregister_controller(
+    py: Python<'_>,
+    admin: &Admin,
+    controller: i32,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let work = move |core: Core, time| async move { core.unregister_controller(controller, time).await };
+    admin.call(py, timeout, work, |py, ()| Ok(py.None()))
+}

@@ -25,7 +25,7 @@ pub(crate) fn admin_describe_streams_groups(
     let group = move |g: StreamsGroupDescription| {
         let subtopologies: Vec<_> = g.subtopologies.into_iter().map(subtopology).collect();
         let members: Vec<_> = g.members.into_iter().map(member).collect();
-        (g.state, g.epoch, g.assignment_epoch, g.topology_epoch, subtopologies, members)
+        (g.state, g.epoch, g.assignment_epoch, g.topology_epoch, g.assignor, subtopologies, members)
     };
     admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |name| name, group))
 }

@@ -232,7 +232,7 @@ async fn copy_batch(
         }
     }
     let Ok((group, member)) = consumer.group_metadata() else { return abort(copy, producer, random).await };
-    let member = GroupMember { group, member };
+    let member = GroupMember { group, member, topic_ids: consumer.topic_ids() };
     let sent = producer.send_offsets_to_transaction(offsets, member, Some(CALL));
     if !matches!(call(copy, random, "send_offsets", sent).await, Some(Ok(()))) || random.u8(..) < 20 {
         return abort(copy, producer, random).await;

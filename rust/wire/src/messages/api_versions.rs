@@ -1,15 +1,17 @@
 //! ApiVersions API: returns the API versions and features that a broker supports.
 //!
 //! v3 adds the client's name and version (KIP-511) and the broker's features (KIP-584); v4 allows features that start
-//! at version 0. A broker that does not support the requested version responds with v0 (see
-//! `frame::decode_api_versions`).
+//! at version 0; v5 adds the cluster and the broker that the client intends to reach (KIP-1242). A broker that does not
+//! support the requested version responds with v0 (see `frame::decode_api_versions`).
 
-request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
+request! { ApiVersions = 18, versions 0..=5, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
 
 messages! {
     struct ApiVersionsRequest {
         client_software_name: String => 3.., [ignorable];
         client_software_version: String => 3.., [ignorable];
+        cluster_id: Option<String> => 5.., [ignorable];
+        node_id: i32 = -1 => 5.., [ignorable];
     }
 
     struct ApiVersionsResponse {

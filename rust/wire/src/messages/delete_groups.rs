@@ -1,6 +1,8 @@
 //! DeleteGroups API: deletes empty groups and their offsets (KIP-229).
+//!
+//! v3 adds error messages (KIP-1331).
 
-request! { DeleteGroups = 42, versions 0..=2, flexible 2, DeleteGroupsRequest => DeleteGroupsResponse }
+request! { DeleteGroups = 42, versions 0..=3, flexible 2, DeleteGroupsRequest => DeleteGroupsResponse }
 
 messages! {
     struct DeleteGroupsRequest {
@@ -16,5 +18,6 @@ messages! {
     struct DeletableGroupResult {
         group_id: String => 0..;
         error_code: i16 => 0..;
+        error_message: Option<String> => 3.., [ignorable];
     }
 }

@@ -1,4 +1,4 @@
-//! Requests and responses of Kafka 3.9 to 4.3, one file per API.
+//! Requests and responses of Kafka 3.9 to 4.4, one file per API.
 
 #[macro_use]
 mod macros;
@@ -81,6 +81,7 @@ pub mod streams_group_describe;
 pub mod sync_group;
 pub mod txn_offset_commit;
 pub mod unregister_broker;
+pub mod unregister_controller;
 pub mod update_features;
 pub mod write_txn_markers;
 
@@ -234,6 +235,7 @@ apis! {
     DescribeShareGroupOffsets = 90: describe_share_group_offsets::{DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse},
     AlterShareGroupOffsets = 91: alter_share_group_offsets::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse},
     DeleteShareGroupOffsets = 92: delete_share_group_offsets::{DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse},
+    UnregisterController = 94: unregister_controller::{UnregisterControllerRequest, UnregisterControllerResponse},
 }
 
 impl ApiKey {

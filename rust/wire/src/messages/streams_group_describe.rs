@@ -1,7 +1,9 @@
 //! StreamsGroupDescribe API: returns groups of Kafka Streams, their topologies and members (KIP-1071).
+//!
+//! v1 adds the description of the topology (KIP-1331) and the task assignor (KIP-1357).
 
 request! {
-    StreamsGroupDescribe = 89, versions 0..=0, flexible 0,
+    StreamsGroupDescribe = 89, versions 0..=1, flexible 0,
     StreamsGroupDescribeRequest => StreamsGroupDescribeResponse
 }
 
@@ -9,6 +11,7 @@ messages! {
     struct StreamsGroupDescribeRequest {
         group_ids: Vec<String> => 0..;
         include_authorized_operations: bool => 0..;
+        include_topology_description: bool => 1..;
     }
 
     struct StreamsGroupDescribeResponse {
@@ -27,6 +30,9 @@ messages! {
         topology: Option<Topology> => 0..;
         members: Vec<Member> => 0..;
         authorized_operations: i32 = -2147483648 => 0..;
+        topology_description: Option<TopologyDescription> => 1..;
+        topology_description_status: i8 => 1..;
+        assignor_name: Option<String> => 1.., [ignorable];
     }
 
     /// The topology of a group.
@@ -95,6 +101,34 @@ messages! {
         active_tasks: Vec<TaskIds> => 0..;
         standby_tasks: Vec<TaskIds> => 0..;
         warmup_tasks: Vec<TaskIds> => 0..;
+    }
+
+    /// The description of a topology, as its application has sent it.
+    struct TopologyDescription {
+        subtopologies: Vec<TopologyDescriptionSubtopology> => 1..;
+        global_stores: Vec<TopologyDescriptionGlobalStore> => 1..;
+    }
+
+    /// A subtopology and its nodes.
+    struct TopologyDescriptionSubtopology {
+        subtopology_id: String => 1..;
+        nodes: Vec<TopologyDescriptionNode> => 1..;
+    }
+
+    /// A node of a subtopology: a source (1), a processor (2) or a sink (3).
+    struct TopologyDescriptionNode {
+        name: String => 1..;
+        node_type: i8 => 1..;
+        source_topics: Vec<String> => 1..;
+        sink_topic: Option<String> => 1..;
+        stores: Vec<String> => 1..;
+        successors: Vec<String> => 1..;
+    }
+
+    /// A global store: its source, and the processor that fills it.
+    struct TopologyDescriptionGlobalStore {
+        source: TopologyDescriptionNode => 1..;
+        processor: TopologyDescriptionNode => 1..;
     }
 
     /// The tasks of one subtopology.

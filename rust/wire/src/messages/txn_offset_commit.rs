@@ -1,9 +1,11 @@
 //! TxnOffsetCommit API: stores a group's offsets, which become visible when the transaction commits.
 //!
 //! v2 adds the leader epoch (KIP-320); v3 adds the group member (KIP-447); v4 may return TRANSACTION_ABORTABLE; v5 adds
-//! the group to the transaction implicitly (KIP-890).
+//! the group to the transaction implicitly (KIP-890); v6 has topic ids (KIP-1319).
 
-request! { TxnOffsetCommit = 28, versions 0..=5, flexible 3, TxnOffsetCommitRequest => TxnOffsetCommitResponse }
+use super::types::Uuid;
+
+request! { TxnOffsetCommit = 28, versions 0..=6, flexible 3, TxnOffsetCommitRequest => TxnOffsetCommitResponse }
 
 messages! {
     struct TxnOffsetCommitRequest {
@@ -11,7 +13,7 @@ messages! {
         group_id: String => 0..;
         producer_id: i64 => 0..;
         producer_epoch: i16 => 0..;
-        generation_id: i32 = -1 => 3..;
+        generation_id_or_member_epoch: i32 = -1 => 3..;
         member_id: String => 3..;
         group_instance_id: Option<String> => 3..;
         topics: Vec<TxnOffsetCommitRequestTopic> => 0..;
@@ -19,7 +21,8 @@ messages! {
 
     /// The offsets to commit in one topic.
     struct TxnOffsetCommitRequestTopic {
-        name: String => 0..;
+        name: String => 0..=5, [ignorable];
+        topic_id: Uuid => 6.., [ignorable];
         partitions: Vec<TxnOffsetCommitRequestPartition> => 0..;
     }
 
@@ -38,7 +41,8 @@ messages! {
 
     /// The results for the partitions of one topic.
     struct TxnOffsetCommitResponseTopic {
-        name: String => 0..;
+        name: String => 0..=5, [ignorable];
+        topic_id: Uuid => 6.., [ignorable];
         partitions: Vec<TxnOffsetCommitResponsePartition> => 0..;
     }
 

@@ -55,13 +55,15 @@ impl Pending {
 
 impl Groups {
     /// Checks that the sender may commit offsets of the group in a transaction. Requests that name no group member are
-    /// allowed too (KIP-447).
+    /// allowed too (KIP-447). `precise` is set if the client understands STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND
+    /// (KIP-1319).
     pub(crate) fn check_transactional_commit(
         &mut self,
         now: Instant,
+        precise: bool,
         request: &TxnOffsetCommitRequest,
     ) -> Result<(), ErrorCode> {
-        let (generation, member_id) = (request.generation_id, request.member_id.as_str());
+        let (generation, member_id) = (request.generation_id_or_member_epoch, request.member_id.as_str());
         let instance_id = request.group_instance_id.as_deref();
         let has_no_member = generation < 0 && member_id.is_empty() && instance_id.is_none();
         match self.by_id.get_mut(&request.group_id).map(|group| &mut group.members) {
@@ -71,12 +73,12 @@ impl Groups {
             }
             Some(Members::Consumer(consumers)) => {
                 consumers.check_transactional_commit(member_id, generation).map_err(|code| match code {
-                    // Transactional producers understand ILLEGAL_GENERATION, but not STALE_MEMBER_EPOCH.
-                    ErrorCode::STALE_MEMBER_EPOCH => ErrorCode::ILLEGAL_GENERATION,
+                    ErrorCode::STALE_MEMBER_EPOCH if !precise => ErrorCode::ILLEGAL_GENERATION,
                     code => code,
                 })
             }
             None if generation < 0 => Ok(()),
+            Some(Members::Share(_)) | None if precise => Err(ErrorCode::GROUP_ID_NOT_FOUND),
             Some(Members::Share(_)) | None => Err(ErrorCode::ILLEGAL_GENERATION),
         }
     }

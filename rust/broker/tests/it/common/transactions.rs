@@ -134,7 +134,7 @@ impl Writer {
             group_id: group.to_owned(),
             producer_id: self.producer.0,
             producer_epoch: self.producer.1,
-            generation_id: generation,
+            generation_id_or_member_epoch: generation,
             member_id: member.to_owned(),
             topics: vec![topic],
             ..Default::default()

@@ -9,8 +9,8 @@ mod shared;
 pub(crate) mod state;
 
 pub(super) use coordinator::{fenced_or, too_old};
-pub use offsets::GroupMember;
 pub(crate) use offsets::send as send_offsets;
+pub use offsets::{GroupMember, TopicIdsByName};
 pub use operations::BeginTransaction;
 pub(crate) use operations::{abort_on_close, begin, cancel_begin, perform};
 pub(crate) use partitions::register;

@@ -1,23 +1,26 @@
 //! Consumer offsets committed as part of a transaction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::txn_offset_commit::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic};
 use samsarrow_wire::messages::{
-    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, Request, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, Request, TxnOffsetCommitRequest, TxnOffsetCommitResponse, Uuid,
 };
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::partitions::in_progress;
 use super::shared::{not_transactional, transaction_of};
 use crate::cluster::coordinator::Verdict;
+use crate::cluster::metadata::Metadata;
 use crate::defects::Defect;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::group::membership::MemberIdentity as Member;
-use crate::offsets::by_topic;
+use crate::offsets::{PATIENCE, by_topic};
 use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Protocol;
@@ -26,15 +29,23 @@ use crate::types::{TopicPartition, join_limited};
 
 /// First version of TxnOffsetCommit with member ID and generation (KIP-447).
 const FIRST_WITH_MEMBER: i16 = 3;
+/// First version of TxnOffsetCommit with topic ids instead of names (KIP-1319).
+const FIRST_WITH_TOPIC_IDS: i16 = 6;
 const CALL: &str = "send_offsets_to_transaction";
 
+/// Topic ids by name.
+pub type TopicIdsByName = BTreeMap<Arc<str>, Uuid>;
+
 /// Consumer group of the offsets, and the member that has processed the records.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct GroupMember {
     /// Group ID.
     pub group: String,
     /// Member identity as returned by `Consumer::group_metadata`; a generation of −1 disables fencing of members.
     pub member: Member,
+    /// Ids of the topics that the member reads, as returned by `Consumer::topic_ids`. The metadata of the producer
+    /// determines the ids of other topics.
+    pub topic_ids: TopicIdsByName,
 }
 
 /// Adds offsets to the open transaction.
@@ -135,15 +146,28 @@ impl Transactions {
         member: &GroupMember,
         offsets: &Offsets,
     ) -> Result<()> {
-        let build = |version| self.request(version, identity, protocol, member, offsets);
+        let started_at = Instant::now();
+        let ids = topic_ids(&shared.cluster.metadata(), member, offsets);
+        let build = |version| self.request(version, identity, protocol, member, offsets, &ids);
         let judge = |_, response: TxnOffsetCommitResponse| {
-            let verdict = self.judge_offsets(&member.group, offsets, &response)?;
+            let is_final = |topic: &str| {
+                let metadata = shared.cluster.metadata();
+                let latest = metadata.topic(topic).map(|topic| topic.topic_id).filter(|id| !id.is_zero());
+                started_at.elapsed() >= PATIENCE || latest.is_some_and(|latest| ids.get(topic) != Some(&latest))
+            };
+            let verdict = self.judge_offsets(&member.group, offsets, &response, &ids, is_final)?;
             let done = matches!(verdict, Verdict::Done(()));
             if done || in_progress(shared) { Ok(verdict) } else { Err(transaction_ended()) }
         };
-        let coordinator = self
-            .group_coordinator(&member.group)
-            .with(|cluster| with_protocol(cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2));
+        // Without the id of a topic, all topics are identified by name.
+        let by_id = offsets.iter().all(|(tp, _)| ids.contains_key(&tp.topic));
+        let key = TxnOffsetCommitRequest::KEY;
+        let coordinator = self.group_coordinator(&member.group).with(|cluster| {
+            match with_protocol(cluster, protocol, key, OFFSETS_V2) {
+                cluster if by_id => cluster,
+                cluster => cluster.with_max_version(key, FIRST_WITH_TOPIC_IDS - 1),
+            }
+        });
         coordinator.call(NO_TIMEOUT, build, judge).await
     }
 
@@ -154,11 +178,12 @@ impl Transactions {
         protocol: Protocol,
         member: &GroupMember,
         offsets: &Offsets,
+        ids: &TopicIdsByName,
     ) -> Result<TxnOffsetCommitRequest> {
         if protocol == Protocol::V2 && version < OFFSETS_V2 {
             return Err(too_old(TxnOffsetCommitRequest::KEY, version, OFFSETS_V2));
         }
-        let GroupMember { group, member } = member;
+        let GroupMember { group, member, .. } = member;
         let no_member = member.generation < 0 && member.member_id.is_empty();
         if version < FIRST_WITH_MEMBER && !no_member {
             return Err(Error::UnsupportedVersion(format!(
@@ -176,14 +201,15 @@ impl Transactions {
             };
         let topics = by_topic(offsets.iter().cloned()).into_iter().map(|(name, partitions)| {
             let partitions = partitions.into_iter().map(partition).collect();
-            TxnOffsetCommitRequestTopic { name: name.to_string(), partitions, ..Default::default() }
+            let topic_id = ids.get(&name).copied().unwrap_or(Uuid::ZERO);
+            TxnOffsetCommitRequestTopic { name: name.to_string(), topic_id, partitions, ..Default::default() }
         });
         Ok(TxnOffsetCommitRequest {
             transactional_id: self.id.to_string(),
             group_id: group.clone(),
             producer_id: identity.producer_id,
             producer_epoch: identity.epoch,
-            generation_id: if Defect::UnfencedOffsets.is_on() { -1 } else { member.generation },
+            generation_id_or_member_epoch: if Defect::UnfencedOffsets.is_on() { -1 } else { member.generation },
             member_id: member.member_id.clone(),
             group_instance_id: member.instance_id.clone(),
             topics: topics.collect(),
@@ -191,17 +217,30 @@ impl Transactions {
         })
     }
 
-    fn judge_offsets(&self, group: &str, offsets: &Offsets, response: &TxnOffsetCommitResponse) -> Result<Verdict<()>> {
+    fn judge_offsets(
+        &self,
+        group: &str,
+        offsets: &Offsets,
+        response: &TxnOffsetCommitResponse,
+        ids: &TopicIdsByName,
+        is_final: impl Fn(&str) -> bool,
+    ) -> Result<Verdict<()>> {
         let mut retry = None;
         let mut missing: Vec<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
         for topic in &response.topics {
+            let by_id = || ids.iter().find(|(_, id)| **id == topic.topic_id).map_or("", |(name, _)| &**name);
+            let name = if topic.name.is_empty() { by_id() } else { &*topic.name };
             for partition in &topic.partitions {
-                missing.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
+                missing.retain(|tp| (&*tp.topic, tp.partition) != (name, partition.partition_index));
                 // Without an error, the offset is pending in the transaction.
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
-                let context =
-                    format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
-                retry = Some(Verdict::of(fenced_or(code), &self.context(&context))?);
+                let context = format!("TxnOffsetCommit of {name}-{} for group {group}", partition.partition_index);
+                if code == ErrorCode::UNKNOWN_TOPIC_ID && is_final(name) {
+                    let text =
+                        format!("{}: the topic was deleted, or deleted and created again", self.context(&context));
+                    return Err(Error::server(code, text));
+                }
+                retry = Some(Verdict::of(fenced_or(rebalanced_or(code)), &self.context(&context))?);
             }
         }
         match retry {
@@ -213,5 +252,24 @@ impl Transactions {
                 format!("the response to TxnOffsetCommit leaves out {}", join_limited(missing)),
             )),
         }
+    }
+}
+
+/// Returns the known ids of the topics. The id that the member has read from takes precedence over the metadata, which
+/// may already contain a new topic of the same name.
+fn topic_ids(metadata: &Metadata, member: &GroupMember, offsets: &Offsets) -> TopicIdsByName {
+    let id = |topic: &Arc<str>| {
+        let known = member.topic_ids.get(topic).copied();
+        known.or_else(|| Some(metadata.topic(topic)?.topic_id)).filter(|id| !id.is_zero())
+    };
+    offsets.iter().filter_map(|(tp, _)| Some((Arc::clone(&tp.topic), id(&tp.topic)?))).collect()
+}
+
+/// Converts the errors for members of an earlier generation that only versions with topic ids return. Earlier versions
+/// return ILLEGAL_GENERATION, so applications handle one error on all brokers.
+fn rebalanced_or(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::STALE_MEMBER_EPOCH | ErrorCode::GROUP_ID_NOT_FOUND => ErrorCode::ILLEGAL_GENERATION,
+        code => code,
     }
 }

@@ -130,6 +130,7 @@ fn check_api(api: ApiKey, check: &mut impl Check) {
         ApiKey::DescribeShareGroupOffsets => both::<DescribeShareGroupOffsetsRequest>(check),
         ApiKey::AlterShareGroupOffsets => both::<AlterShareGroupOffsetsRequest>(check),
         ApiKey::DeleteShareGroupOffsets => both::<DeleteShareGroupOffsetsRequest>(check),
+        ApiKey::UnregisterController => both::<UnregisterControllerRequest>(check),
     }
 }
 
