@@ -4,6 +4,7 @@
 mod conformance;
 mod consumer_protocol;
 mod hostile;
+mod java;
 mod oracle;
 mod removed;
 mod roundtrip;
