@@ -326,7 +326,9 @@ class ConsumerOptions(CommonOptions, total=False):
     """Keywords of `Consumer`."""
 
     client_rack: str | None
-    """The client's rack, sent to brokers in Fetch requests so that they can name a closer replica (KIP-392)."""
+    """The client's rack. Consumers send it in Fetch requests, so that brokers can name a closer replica (KIP-392);
+    producers use it with `partitioner.rack.aware`.
+    """
     default_api_timeout_ms: int | timedelta | None
     """The timeout of calls that are given none."""
     group_id: str | None
@@ -428,6 +430,10 @@ class ConsumerOptions(CommonOptions, total=False):
 class ProducerOptions(CommonOptions, total=False):
     """Keywords of `Producer`."""
 
+    client_rack: str | None
+    """The client's rack. Consumers send it in Fetch requests, so that brokers can name a closer replica (KIP-392);
+    producers use it with `partitioner.rack.aware`.
+    """
     acks: Literal["all", "-1", "0", "1", 0, 1, -1] | None
     """The acknowledgements that a record needs to count as delivered: from all in-sync replicas (`all`), none (`0`), or
     the leader (`1`).
@@ -501,6 +507,10 @@ class ProducerOptions(CommonOptions, total=False):
     partitioner_availability_timeout_ms: int | timedelta | None
     """Records without a key avoid the partitions of a broker that has accepted nothing for this long while data waits
     for it (KIP-794); 0 disables this.
+    """
+    partitioner_rack_aware: bool | None
+    """Whether records without a key go to partitions whose leader is in the rack of `client.rack`, if one of them is
+    available (KIP-1123). Records with a key and `round_robin` ignore it.
     """
     retries: int | None
     """How often a batch is retried, within `delivery.timeout.ms`."""

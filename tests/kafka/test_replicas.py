@@ -91,6 +91,23 @@ def test_reads_from_replica_in_its_rack(cluster: KafkaCluster, caplog: pytest.Lo
         assert all(f"at broker {node}," in move for move in moves), moves
 
 
+def test_producer_prefers_leaders_in_its_rack(cluster: KafkaCluster) -> None:
+    """As Java's client 4.4 (KIP-1123); a rack without a leader falls back to all partitions."""
+    topic, leaders = "racks", {0: 1, 1: 2, 2: 1, 3: 2}
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(topic, assignment=[[leader, 3 - leader] for leader in leaders.values()])])
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "linger_ms": 0, "partitioner_rack_aware": True}
+    for rack, expected in (("rack-1", {0, 2}), ("rack-2", {1, 3}), ("elsewhere", {0, 1, 2, 3})):
+        with Producer(options, client_rack=rack, batch_size=1000) as producer:
+            keyless = [producer.send(topic, b"v" * 500) for _ in range(200)]
+            keyed = [producer.send(topic, b"v", key=b"%d" % n) for n in range(100)]
+            rows = pa.table({"value": pa.array([b"v" * 500] * 2000, pa.binary())})
+            batches = producer.send_batch(topic, rows).result(60)
+        assert {delivery.result(60).partition for delivery in keyless} == expected
+        assert {delivery.result(60).partition for delivery in keyed} == {0, 1, 2, 3}
+        assert {receipt.partition for receipt in batches} <= expected
+
+
 @pytest.mark.parametrize("reset", ["earliest", "none"])
 def test_log_truncation_is_detected(cluster: KafkaCluster, reset: str) -> None:
     topic = led_by(cluster, f"cut-{reset}", 1, min_insync_replicas="1")

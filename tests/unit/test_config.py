@@ -47,6 +47,10 @@ def test_dotted_and_snake_case_names(client):
         (Producer, {"transactional_id": "t", "retries": 0}, "not retries=0"),
         (Producer, {"transactional_id": "t", "message_format_version": "v1"}, "transactional.id needs message"),
         (Producer, {"transactional_id": "t", "max_in_flight": 6}, "max.in.flight"),
+        (Producer, {"partitioner_rack_aware": True}, "set client.rack to the broker.rack"),
+        (Admin, {"client_rack": "r"}, "client.rack belongs to"),
+        (Consumer, {"metadata_cluster_checks_enable": False}, "metadata.cluster.check.enable"),
+        (Consumer, {"bootstrap_resolve_timeout_ms": 5}, "host names are resolved with each connection attempt"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

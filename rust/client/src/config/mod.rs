@@ -247,6 +247,8 @@ pub struct ProducerOptions {
     pub partitioner_adaptive: bool,
     /// Time for which a broker may accept no batches before its partitions are avoided.
     pub partitioner_patience: Option<Duration>,
+    /// Rack whose brokers receive the records without a key.
+    pub partitioner_rack: Option<String>,
 }
 
 /// Options of a consumer.

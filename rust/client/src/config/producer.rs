@@ -81,6 +81,14 @@ impl Values {
                 request.as_millis()
             )));
         }
+        let rack = self.text("client.rack");
+        let rack_aware = self.flag("partitioner.rack.aware");
+        if rack_aware && rack.is_empty() {
+            return Err(Error::configuration(
+                "partitioner.rack.aware=true needs the rack of this client: set client.rack to the broker.rack of the \
+                 brokers that are close to it",
+            ));
+        }
         Ok(ProducerOptions {
             acks,
             enable_idempotence: idempotence,
@@ -115,6 +123,7 @@ impl Values {
             partitioner_adaptive: self.flag("partitioner.adaptive.partitioning.enable"),
             partitioner_patience: Some(self.millis("partitioner.availability.timeout.ms"))
                 .filter(|timeout| !timeout.is_zero()),
+            partitioner_rack: rack_aware.then(|| rack.to_owned()),
         })
     }
 

@@ -48,6 +48,7 @@ const ALL: &[ClientKind] = &[Producer, Consumer, Admin];
 const P: &[ClientKind] = &[Producer];
 const C: &[ClientKind] = &[Consumer];
 const A: &[ClientKind] = &[Admin];
+const PC: &[ClientKind] = &[Producer, Consumer];
 const CA: &[ClientKind] = &[Consumer, Admin];
 const MAX: i64 = i32::MAX as i64;
 
@@ -69,8 +70,8 @@ options! {
         "Tries every address of a name in turn. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number, which certificates and Kerberos principals of brokers seldom have: not for those).";
     "client.id" ALL Kind::Text, "samsarrow",
         "The client's name in broker logs and quotas.";
-    "client.rack" C Kind::Text, "",
-        "The client's rack, sent to brokers in Fetch requests so that they can name a closer replica (KIP-392).";
+    "client.rack" PC Kind::Text, "",
+        "The client's rack. Consumers send it in Fetch requests, so that brokers can name a closer replica (KIP-392); producers use it with `partitioner.rack.aware`.";
     "config.providers" ALL Kind::List, "",
         "Sources for option values (KIP-297): any of `env`, `file` and `directory`. With them, `${env:NAME}` stands for an environment variable, `${file:/path:key}` for a value in a properties file, `${directory:/path:name}` for the text of a file, in any option. Do not accept options from users who may not read what this process can read (CVE-2024-31141).";
     "security.protocol" ALL Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]), "PLAINTEXT",
@@ -350,6 +351,8 @@ options! {
         "Whether records without a key prefer partitions with less data waiting to be sent (KIP-794).";
     "partitioner.availability.timeout.ms" P Kind::Millis(0, MAX), "0",
         "Records without a key avoid the partitions of a broker that has accepted nothing for this long while data waits for it (KIP-794); 0 disables this.";
+    "partitioner.rack.aware" P Kind::Bool, "false",
+        "Whether records without a key go to partitions whose leader is in the rack of `client.rack`, if one of them is available (KIP-1123). Records with a key and `round_robin` ignore it.";
     "retries" ["message.send.max.retries"] P Kind::Int(0, MAX), "2147483647",
         "How often a batch is retried, within `delivery.timeout.ms`.";
     "delivery.timeout.ms" ["message.timeout.ms"] P Kind::Millis(1, MAX), "120000",

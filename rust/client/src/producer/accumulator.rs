@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) max_request_size: usize,
     pub(crate) max_in_flight: usize,
     pub(crate) partitioning: Partitioning,
+    /// Rack whose brokers receive the records without a key (KIP-1123).
+    pub(crate) rack: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -138,7 +140,7 @@ impl Accumulator {
     /// keeps its partitions and their sequences, because brokers send such responses occasionally while they start.
     pub(crate) fn update(&mut self, metadata: &Metadata) {
         for topic in &mut self.topics {
-            topic.update(metadata);
+            topic.update(metadata, self.limits.rack.as_deref());
         }
     }
 
@@ -157,7 +159,7 @@ impl Accumulator {
                 self.topics.len() - 1
             }
         };
-        self.topics.get_mut(at)?.update(metadata);
+        self.topics.get_mut(at)?.update(metadata, self.limits.rack.as_deref());
         Some(at)
     }
 
@@ -248,14 +250,18 @@ impl Accumulator {
                 .zip(since)
                 .is_some_and(|(availability_timeout, since)| since.elapsed() > availability_timeout)
         };
-        let queues = |avoid: bool| {
-            topic.available.iter().filter_map(move |partition| {
+        let queues = |from: &'_ [i32], avoid: bool| -> Vec<(i32, usize)> {
+            let queue = |partition: &i32| {
                 let queue = topic.partitions.get(usize::try_from(*partition).ok()?)?;
                 (!avoid || !stalled(queue.leader)).then(|| (*partition, queue.waiting()))
-            })
+            };
+            from.iter().filter_map(queue).collect()
         };
-        let avoid = availability_timeout.is_some() && queues(true).next().is_some();
-        Choices::new(queues(avoid), topic.count(), adaptive)
+        let avoids = availability_timeout.is_some();
+        // As in Java's client, a stalled broker of the own rack is avoided in favor of another rack.
+        let candidates = [(&topic.in_rack, avoids), (&topic.available, avoids), (&topic.available, false)];
+        let found = candidates.into_iter().map(|(from, avoid)| queues(from, avoid)).find(|found| !found.is_empty());
+        Choices::new(found.unwrap_or_default().into_iter(), topic.count(), adaptive)
     }
 
     /// Appends one row to the open batch of its partition.

@@ -24,7 +24,8 @@ fn accumulator(adaptive_linger: bool) -> Accumulator {
     };
     let partitioning =
         Partitioning { by: Partitioner::Murmur2, ignore_keys: false, adaptive: true, availability_timeout: None };
-    let limits = Limits { batch_size: 1_000_000, max_request_size: 1 << 20, max_in_flight: 5, partitioning };
+    let limits =
+        Limits { batch_size: 1_000_000, max_request_size: 1 << 20, max_in_flight: 5, partitioning, rack: None };
     let mut accumulator = Accumulator::new(rules, limits);
     let name: Arc<str> = "t".into();
     let mut topic = Topic::new(Arc::clone(&name), Counters::default().windows);
@@ -177,4 +178,26 @@ fn records_without_a_key_spread_although_batches_are_large() {
     }
     // A partition may be chosen several times in a row, so only the number of runs is certain to be large.
     assert!(runs.len() > 20, "{runs:?}");
+}
+
+/// As `BuiltInPartitioner` of Java's client 4.4: partitions of the own rack, unless none is available.
+#[test]
+fn choices_prefer_the_own_rack() {
+    let mut accumulator = accumulator(false);
+    let chosen = |accumulator: &Accumulator| {
+        let choices = accumulator.choices(0);
+        let mut sticky = super::super::partitioner::Sticky::default();
+        let partitioning = accumulator.limits.partitioning;
+        (0..100).map(|_| sticky.switch(&partitioning, &choices, 1)).collect::<std::collections::BTreeSet<i32>>()
+    };
+    assert_eq!(chosen(&accumulator), [0, 1].into());
+    accumulator.topics[0].in_rack = vec![1];
+    assert_eq!(chosen(&accumulator), [1].into());
+    accumulator.limits.partitioning.availability_timeout = Some(Duration::from_millis(1));
+    let stalled = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    accumulator.topics[0].partitions[1].leader = Some(NODE + 1);
+    accumulator.nodes.entry(NODE + 1).or_default().stalled_since = Some(stalled);
+    assert_eq!(chosen(&accumulator), [0].into());
+    accumulator.nodes.entry(NODE).or_default().stalled_since = Some(stalled);
+    assert_eq!(chosen(&accumulator), [0, 1].into());
 }

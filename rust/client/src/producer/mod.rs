@@ -40,7 +40,7 @@ use tokio::time::Instant;
 
 pub use self::send::{Reservation, TrySendError};
 use crate::cluster::{Cluster, TopicUser};
-use crate::config::Options;
+use crate::config::{Options, Partitioner};
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::metrics::{Metrics, Source};
@@ -107,7 +107,8 @@ impl Producer {
         };
         let max_request_size = producer.max_request_size;
         let batch_size = producer.batch_size.min(max_request_size);
-        let limits = Limits { batch_size, max_request_size, max_in_flight, partitioning };
+        let rack = producer.partitioner_rack.as_deref().filter(|_| producer.partitioner != Partitioner::RoundRobin);
+        let limits = Limits { batch_size, max_request_size, max_in_flight, partitioning, rack: rack.map(Arc::from) };
         let settings = Settings {
             acks,
             transactional_id: producer.transactional_id.as_deref().map(Arc::from),

@@ -36,6 +36,8 @@ pub(crate) struct Topic {
     pub(super) written: bool,
     pub(crate) partitions: Vec<PartitionQueue>,
     pub(super) available: Vec<i32>,
+    /// Available partitions whose leader is in the rack of this client, if it prefers them.
+    pub(super) in_rack: Vec<i32>,
     /// Maximum size of a batch before compression, once the broker has rejected a batch as too large (KIP-126).
     pub(super) accepted_batch_size: usize,
     pub(super) sticky: Sticky,
@@ -53,6 +55,7 @@ impl Topic {
             written: true,
             partitions: Vec::new(),
             available: Vec::new(),
+            in_rack: Vec::new(),
             accepted_batch_size: usize::MAX,
             sticky: Sticky::default(),
         }
@@ -75,8 +78,8 @@ impl Topic {
         }
     }
 
-    /// Updates ID, leaders and partition count from the cluster's metadata.
-    pub(super) fn update(&mut self, metadata: &Metadata) {
+    /// Updates ID, leaders and partition count from the cluster's metadata. `rack` is the preferred rack.
+    pub(super) fn update(&mut self, metadata: &Metadata, rack: Option<&str>) {
         let known = metadata.topic(&self.name);
         self.known = known.is_some();
         let Some(known) = known else { return };
@@ -107,7 +110,12 @@ impl Topic {
         }
         self.available.clear();
         let led = known.partitions.iter().filter(|partition| partition.leader >= 0);
-        self.available.extend(led.map(|partition| partition.partition));
+        self.available.extend(led.clone().map(|partition| partition.partition));
+        self.in_rack.clear();
+        if let Some(rack) = rack {
+            let near = led.filter(|partition| metadata.racks.get(&partition.leader).is_some_and(|own| own == rack));
+            self.in_rack.extend(near.map(|partition| partition.partition));
+        }
     }
 }
 
