@@ -237,11 +237,7 @@ class ConsumerBase(PositionCalls):
         try:
             read = await typed.read(self._run, raw)
             if read.dead and (dead_letter := typed.letters) is not None:
-                rows = dead_letter._letters(raw, read.dead)
-                delivery = await dead_letter.producer._send_batch(
-                    dead_letter.topic, rows, None, None, None, None, "timestamp", None
-                )
-                await self._wait_delivered(delivery)
+                await dead_letter._send(raw, read.dead, self._wait_delivered)
         except BaseException:
             _seek_back(core, raw)
             raise

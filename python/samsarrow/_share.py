@@ -370,11 +370,7 @@ class ShareConsumerBase:
             return None
         read = await typed.read(self._run, raw)
         if read.dead and (dead_letter := typed.letters) is not None:
-            letters = dead_letter._letters(raw, read.dead)
-            delivery = await dead_letter.producer._send_batch(
-                dead_letter.topic, letters, None, None, None, None, "timestamp", None
-            )
-            await self._wait_delivered(delivery)
+            await dead_letter._send(raw, read.dead, self._wait_delivered)
         taken = raw.slice(0, read.taken).select(ROW_COLUMNS)
         core.set_returned(taken, True)
         if read.dead:

@@ -21,6 +21,7 @@ from samsarrow.exceptions import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
     WakeupError,
 )
@@ -526,6 +527,28 @@ def test_bad_value_has_the_chosen_effect(servers: str, effect: str) -> None:
             consumer.commit(5)
             assert consumer.metrics().acknowledgements_error_total == 0
     assert read == ([1, None, 3] if effect == "null" else [1, 3])
+
+
+def test_a_missing_dead_letter_topic_fails_soon(servers: str) -> None:
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in (b"1", b"x", b"3"):
+            producer.send("t", value, partition=0)
+        producer.flush()
+        with ShareConsumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            value_format=Json(pa.int64()),
+            on_decode_error=DeadLetter("missing", producer),
+        ) as consumer:
+            consumer.subscribe(["t"])
+            started = time.monotonic()
+            with pytest.raises(UnknownTopicOrPartitionError, match="no topic missing for dead letters: create it"):
+                poll_rows(consumer)
+            assert time.monotonic() - started < 12
+            with Admin(bootstrap_servers=servers) as admin:
+                admin.create_topics([NewTopic("missing", 1)])
+            assert poll_rows(consumer).column("value").to_pylist() == [1, 3]
+            assert consumer.commit(5) == {TP: None}
 
 
 def test_missing_topic_is_logged_and_read_later(servers: str, caplog: pytest.LogCaptureFixture) -> None:

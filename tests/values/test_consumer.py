@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,13 @@ from samsarrow import (
     TopicPartition,
     decode_values,
 )
-from samsarrow.exceptions import BadValueError, ConfigurationError, IllegalStateError, RegistryError
+from samsarrow.exceptions import (
+    BadValueError,
+    ConfigurationError,
+    IllegalStateError,
+    RegistryError,
+    UnknownTopicOrPartitionError,
+)
 from samsarrow.testing import Broker, Registry
 from support.kafka import KafkaServer
 from support.waiting import until
@@ -208,6 +215,30 @@ def test_dead_letters_have_source_position(broker: Broker, send: Callable[..., N
     stages = [dict(item.headers)["__connect.errors.stage"] for item in result]
     assert stages == [b"VALUE_CONVERTER", b"KEY_CONVERTER", b"VALUE_CONVERTER"]
     assert headers["__connect.errors.exception.message"].startswith(b"value: schema id 7, field city: ")
+
+
+@pytest.mark.parametrize("auto_create", [False, True])
+def test_a_missing_dead_letter_topic_fails_soon(auto_create: bool) -> None:
+    with Broker(topics={"orders": 1}, auto_create_topics=auto_create) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for value in (order(1), BAD, order(3)):
+                producer.send("orders", value, partition=0)
+            producer.flush()
+            letters = DeadLetter("dead", producer)
+            with consumer(broker, group_id="g", on_decode_error=letters) as reader:
+                if not auto_create:
+                    for _ in range(2):
+                        started = time.monotonic()
+                        with pytest.raises(
+                            UnknownTopicOrPartitionError, match="no topic dead for dead letters: create"
+                        ):
+                            reader.poll(5.0)
+                        assert time.monotonic() - started < 10
+                    broker.create_topic("dead", partitions=1)
+                rows = taken(reader, 2)
+        assert rows["offset"].to_pylist() == [0, 2]
+        with consumer(broker, TopicPartition("dead", 0), value_format=None) as reader:
+            assert [record.value for record in reader.records(5.0)] == [BAD]
 
 
 def test_rows_are_returned_again_if_dead_letters_fail(broker: Broker, send: Callable[..., None]) -> None:

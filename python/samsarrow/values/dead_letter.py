@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, final
 
 import pyarrow as pa
 
 from samsarrow._bounded_reader import slice_rows
+from samsarrow.exceptions import KafkaTimeoutError, UnknownTopicOrPartitionError
 from samsarrow.types import check_topic
 
 if TYPE_CHECKING:
+    from samsarrow._core import BatchDelivery
     from samsarrow.aio_producer import AsyncProducer
     from samsarrow.producer import Producer
 
+# Seconds in which brokers that create topics by themselves have created one.
+CREATION_SECONDS = 3.0
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
 @final
 class DeadLetter:
     """Sends records whose keys or values cannot be decoded to another topic, and omits them from batches.
+
+    If the topic does not exist, and brokers do not create it, the poll that reads the first such record raises
+    `UnknownTopicOrPartitionError`. The next poll reads the record again.
 
     Each record is sent with its key, value, headers and timestamp, and is acknowledged before the consumer's position
     moves past it. An application that is killed may send a record again (at least once). Additional headers have the
@@ -36,7 +43,7 @@ class DeadLetter:
         TypeError: `producer` is not a producer.
     """
 
-    __slots__ = ("producer", "topic")
+    __slots__ = ("_topic_exists", "producer", "topic")
 
     def __init__(self, topic: str, producer: Producer | AsyncProducer) -> None:
         check_topic(topic)
@@ -45,16 +52,49 @@ class DeadLetter:
                 f"the producer of a DeadLetter is a Producer or AsyncProducer, not {type(producer).__name__}"
             )
         self.topic, self.producer = topic, producer
+        self._topic_exists = False
 
     @classmethod
     def _without_producer(cls, topic: str) -> DeadLetter:
         """Creates one for a decoder whose caller sends the records itself."""
         letter = object.__new__(cls)
-        letter.topic, letter.producer = topic, None  # type: ignore[assignment]
+        letter.topic, letter.producer, letter._topic_exists = topic, None, False  # type: ignore[assignment]
         return letter
 
     def __repr__(self) -> str:
         return f"DeadLetter({self.topic!r}, {self.producer!r})"
+
+    async def _send(
+        self, raw: pa.RecordBatch, dead: Mapping[int, str], wait: Callable[[BatchDelivery], Awaitable[None]]
+    ) -> None:
+        """Sends these rows of a consumer's batch, and waits until the brokers have acknowledged them.
+
+        Args:
+            raw: batch of the consumer.
+            dead: by number of the row, the reason.
+            wait: waits for a delivery, blocking or not, as the consumer does.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic does not exist.
+            KafkaError: the rows were not delivered.
+        """
+        if not self._topic_exists:
+            await self._check_topic()
+        letters = self._letters(raw, dead)
+        await wait(await self.producer._send_batch(self.topic, letters, None, None, None, None, "timestamp", None))
+
+    async def _check_topic(self) -> None:
+        """Raises an error if the topic does not exist. A send would wait for the topic until `max.block.ms`."""
+        try:
+            await self.producer._partitions_for(self.topic, CREATION_SECONDS)
+        except UnknownTopicOrPartitionError as error:
+            raise UnknownTopicOrPartitionError(
+                f"there is no topic {self.topic} for dead letters: create it, or pass another one to DeadLetter"
+            ) from error
+        except KafkaTimeoutError:
+            # Nothing is known about the topic yet. The send waits longer for the brokers.
+            return
+        self._topic_exists = True
 
     def _letters(self, raw: pa.RecordBatch, dead: Mapping[int, str]) -> pa.RecordBatch:
         """Returns the records to send for these rows of a consumer's batch."""
