@@ -210,7 +210,7 @@ test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics th
 	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network tests/kafka/test_chaos.py tests/kafka/test_produce_chaos.py -s --timeout 1800
 
 test-share: $(RELEASE) ## share groups: members of three clients, and 40 killed members, 6 restarts and 6 new leaders (SAMSARROW_SHARE_VERSIONS="4.2.2 4.3.1" SAMSARROW_CHAOS_SEED=2)
-	SAMSARROW_SHARE_RECORDS=$${SAMSARROW_SHARE_RECORDS:-200000} SAMSARROW_SHARE_KILLS=$${SAMSARROW_SHARE_KILLS:-40} SAMSARROW_SHARE_RESTARTS=$${SAMSARROW_SHARE_RESTARTS:-6} $(BIN)/python -m pytest tests/interop/test_share_groups.py tests/kafka/test_share_chaos.py --log-cli-level INFO
+	SAMSARROW_SHARE_RECORDS=$${SAMSARROW_SHARE_RECORDS:-200000} SAMSARROW_SHARE_KILLS=$${SAMSARROW_SHARE_KILLS:-40} SAMSARROW_SHARE_RESTARTS=$${SAMSARROW_SHARE_RESTARTS:-6} $(BIN)/python -m pytest tests/interop/test_share_groups.py tests/kafka/test_share_chaos.py tests/broker/test_share_worker.py --log-cli-level INFO
 
 $(ENGINES_DEPS): pyproject.toml
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
