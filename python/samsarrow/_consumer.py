@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Unpack
-from uuid import UUID
 
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._any_consumer import CLOSE_TIMEOUT, AnyConsumer
 from samsarrow._consumer_positions import PositionCalls
-from samsarrow._names import unknown_method
 from samsarrow._sync import base_of_clients
-from samsarrow._threads import allocate_lock
-from samsarrow._unclosed import unregister, watch_consumer
-from samsarrow.config import identity, max_poll_records, merge
+from samsarrow._unclosed import unregister
+from samsarrow.config import max_poll_records, merge
 from samsarrow.exceptions import (
     BadValueError,
-    ClosedError,
     ConfigurationError,
-    ForkError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -39,7 +34,7 @@ from samsarrow.group import (
     check_topics,
     to_offsets,
 )
-from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
+from samsarrow.metrics.client import ConsumerMetrics, of_consumer
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -55,37 +50,20 @@ from samsarrow.types import (
 
 _log = logging.getLogger("samsarrow.consumer")
 
-_CLOSE_TIMEOUT = 30.0
-"""Default timeout of `close` in seconds, as in Java's client; also the default grace period of Kubernetes pods."""
-
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
 """Called with the offsets passed to `commit_async` (None if none were passed), and the error or None."""
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
-    from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.decode import Format
     from samsarrow.values.typed_columns import OnDecodeError, TypedColumns
 
 
 @base_of_clients
-class ConsumerBase(PositionCalls):
-    """Base of both consumers. Methods without I/O are plain functions; all others are coroutines that use `_run`."""
+class ConsumerBase(AnyConsumer, PositionCalls):
+    """Base of both consumers of consumer groups."""
 
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        """Awaits or checks the return value of a listener or a callback."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _finalize(core: _core.Consumer) -> None:
-        """Closes the Rust consumer of a garbage-collected consumer."""
-        raise NotImplementedError
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        """Waits until the brokers have acknowledged the rows of a dead letter."""
-        raise NotImplementedError
+    _called = "listeners and callbacks"
 
     def __init__(
         self,
@@ -98,59 +76,30 @@ class ConsumerBase(PositionCalls):
         **options: Unpack[ConsumerOptions],
     ) -> None:
         pairs, assignors = _split_assignors(merge(config, options))
-        self._typed: TypedColumns | None = None
-        if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
-            pairs, self._typed = _typed_columns(pairs, key_format, value_format, on_decode_error, raw_values)
-            if self._typed.letters is not None:
-                self._check_dead_letter(self._typed.letters)
-        self._core: _core.Consumer | None = _core.Consumer(pairs, assignors)
-        self._identity = identity(pairs)
+        pairs = self._set_formats(pairs, key_format, value_format, on_decode_error, raw_values)
+        self._start(_core.Consumer(pairs, assignors), pairs)
         self._max_poll_records = max_poll_records(pairs)
-        # The Rust consumer from the call of `close` until it is closed, which may be after the call has returned.
-        self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None
         # True while the listener is being called for revoked or lost partitions.
         self._revoking = False
         # True once the group has sent an assignment, possibly an empty one, until it revokes all partitions.
         self._has_assignment = False
-        self._polling = allocate_lock()
         # A signal that ended a loop over a stream before the stream could report it.
         self._unreported_signal: int | None = None
-        self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
-        # Closes a consumer that the application does not close, so that it leaves its group.
-        self._finalizer = watch_consumer(self, self._core, type(self)._finalize)
 
-    @property
-    def _open(self) -> _core.Consumer:
-        if self._core is None:
-            raise ClosedError("the consumer is closed")
-        return self._core
+    if TYPE_CHECKING:
 
-    @property
-    def closed(self) -> bool:
-        """True if the consumer is closed."""
-        return self._core is None
+        @property
+        def _open(self) -> _core.Consumer: ...
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise unknown_method(self, name)
-
-    def __repr__(self) -> str:
-        # The attributes are missing if the constructor raised.
-        name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
-        if getattr(self, "_core", None) is None:
-            return f"<{name}, closed>"
-        try:
-            subscribed, assigned = self.subscription(), sorted(self.assignment())
-        except ForkError:
-            return f"<{name}, of the process that forked this one>"
+    def _reads(self) -> str:
+        subscribed, assigned = self.subscription(), sorted(self.assignment())
         names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in assigned[:5])
         more = f", {len(assigned) - 5} more" if len(assigned) > 5 else ""
         topics = sorted(subscribed) if isinstance(subscribed, set) else subscribed
         what = "" if topics is None else f", subscribed to {topics!r}"
-        return f"<{name}{what}{f', reads {names}{more}' if assigned else ''}>"
+        return f"{what}{f', reads {names}{more}' if assigned else ''}"
 
     def subscribe(
         self,
@@ -206,28 +155,12 @@ class ConsumerBase(PositionCalls):
             IllegalStateError: the schema comes from a registry, and this is an `AsyncConsumer` that has not polled yet.
                 Its first `poll` requests the schema.
         """
-        raw = self._open.empty()
-        if self._typed is None:
-            return raw.schema
-        if not self._typed.ready:
-            self._prepare_typed(self._typed)
-        return self._typed.empty(raw).schema
-
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        """Fetches schemas from a registry outside a coroutine."""
-        raise NotImplementedError
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        """Rejects a `DeadLetter` with a producer of the wrong kind, blocking or async."""
-        raise NotImplementedError
+        return self._schema_of(self._open.empty())
 
     def _topics(self) -> set[str]:
         """Returns the subscribed topics; for a pattern or a manual assignment, the topics of assigned partitions."""
         subscribed = self.subscription()
         return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
-
-    def _empty_batch(self, core: _core.Consumer) -> pa.RecordBatch:
-        return core.empty_batch() if self._typed is None else self._typed.empty(core.empty_batch())
 
     async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
         """Decodes fetched rows, and sends rows that cannot be decoded to the dead letter topic.
@@ -247,9 +180,6 @@ class ConsumerBase(PositionCalls):
         if read.error is not None and not read.taken:
             raise read.error
         return read.rows
-
-    async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
-        return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
     def enforce_rebalance(self, reason: str = "requested by the application") -> None:
         """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
@@ -400,9 +330,6 @@ class ConsumerBase(PositionCalls):
                 f"{what} is about assigned partitions, and the group has not assigned any yet: call poll() first"
             )
 
-    def _records_of(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
-
     def _seek_back(self, rows: pa.RecordBatch) -> None:
         """Seeks each partition that is still assigned back to the first of its rows in the batch."""
         _seek_back(self._open, rows)
@@ -412,7 +339,7 @@ class ConsumerBase(PositionCalls):
     async def _commit_processed(self) -> None:
         """Commits all returned rows with `enable.auto.commit`, and waits for asynchronous commits, as `close` does."""
         core = self._open
-        await self._run(core.commit_finished(True, min(core.default_timeout(), _CLOSE_TIMEOUT)))
+        await self._run(core.commit_finished(True, min(core.default_timeout(), CLOSE_TIMEOUT)))
         await self._run_commit_callbacks(core)
 
     async def _unsubscribe(self, timeout: Seconds | None) -> None:
@@ -499,13 +426,6 @@ class ConsumerBase(PositionCalls):
         if not core.is_next(to_pair(error.partition), error.offset):
             self._decode_error = error = None
         return error
-
-    async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:
-        """Waits for a call, and cancels the call if the wait is cancelled."""
-        try:
-            return await self._run(call)
-        finally:
-            call.cancel()
 
     async def _dispatch_rebalance(self, core: _core.Consumer, event: _core.Rebalance, remaining: float) -> bool:
         """Passes a rebalance to the listener; returns false if preparing took longer than `remaining` seconds."""
@@ -609,7 +529,7 @@ class ConsumerBase(PositionCalls):
         wait = False
         try:
             if remaining is None:
-                remaining = min(core.default_timeout(), _CLOSE_TIMEOUT)
+                remaining = min(core.default_timeout(), CLOSE_TIMEOUT)
             remaining = await self._run(core.commit_finished(everything, remaining))
             wait = True
             await self._run_last_callbacks(core)
@@ -654,26 +574,6 @@ def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, An
             value = ",".join(s.name if isinstance(s, Assignor) else str(s) for s in strategies)
         pairs.append((name, value))
     return pairs, assignors
-
-
-def _typed_columns(
-    options: list[tuple[str, Any]],
-    key_format: Format | None,
-    value_format: Format | None,
-    on_decode_error: OnDecodeError,
-    raw_values: bool,
-) -> tuple[list[tuple[str, Any]], TypedColumns]:
-    """Returns the decoder of typed columns, and the options. If decoding needs headers, `include.headers` is set."""
-    # Imported here because applications that read undecoded bytes do not need the module.
-    from samsarrow.values.typed_columns import TypedColumns
-
-    name = "include.headers"
-    include = [str(value).strip().lower() for option, value in options if option.replace("_", ".") == name]
-    typed = TypedColumns(key_format, value_format, on_decode_error, raw_values, include == ["true"])
-    # Invalid values are passed on to the Rust client, which rejects them.
-    if typed.needs_headers and include in ([], ["false"]):
-        options = [(option, value) for option, value in options if option.replace("_", ".") != name] + [(name, True)]
-    return options, typed
 
 
 def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
-from uuid import UUID
 
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._names import unknown_method
+from samsarrow._any_consumer import CLOSE_TIMEOUT, AnyConsumer
 from samsarrow._share_rows import ROW_COLUMNS, positions, type_codes
 from samsarrow._sync import base_of_clients
-from samsarrow._threads import allocate_lock
-from samsarrow._unclosed import unregister, watch_consumer
-from samsarrow.config import identity, merge
+from samsarrow._unclosed import unregister
+from samsarrow.config import merge
 from samsarrow.exceptions import (
     BadValueError,
-    ClosedError,
     ConfigurationError,
-    ForkError,
     IllegalStateError,
     KafkaError,
 )
 from samsarrow.group import check_topics
-from samsarrow.metrics.client import ShareConsumerMetrics, of_share_consumer, to_uuid
-from samsarrow.types import ConsumerRecord, Seconds, TopicPartition, to_seconds
+from samsarrow.metrics.client import ShareConsumerMetrics, of_share_consumer
+from samsarrow.types import Seconds, TopicPartition, to_seconds
 
 if TYPE_CHECKING:
     from samsarrow._share_rows import AcknowledgeType, Rows
     from samsarrow.options import ConsumerOptions
     from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.decode import Format
-    from samsarrow.values.typed_columns import TypedColumns
 
 _log = logging.getLogger("samsarrow.consumer")
-
-_CLOSE_TIMEOUT = 30.0
-"""Default timeout of `close` in seconds, as in Java's client."""
 
 OffsetRanges: TypeAlias = list[tuple[int, int]]
 """Ranges of offsets, each with its first and its last offset."""
@@ -50,27 +41,10 @@ AcknowledgementCallback: TypeAlias = Callable[[dict[TopicPartition, OffsetRanges
 
 
 @base_of_clients
-class ShareConsumerBase:
-    """Base of both share consumers. Methods without I/O are plain functions; all others are coroutines."""
+class ShareConsumerBase(AnyConsumer):
+    """Base of both share consumers."""
 
-    @staticmethod
-    async def _run(call: _core.Call[Any]) -> Any:
-        raise NotImplementedError
-
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        """Awaits or checks the return value of a callback."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _finalize(core: Any) -> None:
-        """Closes the Rust consumer of a garbage-collected consumer."""
-        raise NotImplementedError
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        """Waits until the brokers have acknowledged the rows of a dead letter."""
-        raise NotImplementedError
+    _kind = "share consumer"
 
     def __init__(
         self,
@@ -98,63 +72,34 @@ class ShareConsumerBase:
             name.replace("_", ".") == "share.acknowledgement.mode" and str(value).lower() == "explicit"
             for name, value in pairs
         )
-        self._typed: TypedColumns | None = None
         # Acknowledgement of rows that cannot be decoded.
         self._undecoded: Literal["release", "reject"] | None = None
         if isinstance(on_decode_error, str) and on_decode_error not in ("raise", "null", "release", "reject"):
             raise ConfigurationError(
                 f"on_decode_error must be raise, null, release, reject or a DeadLetter, not {on_decode_error!r}"
             )
-        if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
-            # Imported here because applications that read undecoded bytes do not need the module.
-            from samsarrow._consumer import _typed_columns
-
-            if on_decode_error == "release" or on_decode_error == "reject":
-                self._undecoded, on_decode_error = on_decode_error, "raise"
-            pairs, self._typed = _typed_columns(pairs, key_format, value_format, on_decode_error, raw_values)
-            if self._typed.letters is not None:
-                self._check_dead_letter(self._typed.letters)
-            if self._undecoded is not None and key_format is None and value_format is None:
+        if on_decode_error == "release" or on_decode_error == "reject":
+            self._undecoded, on_decode_error = on_decode_error, "raise"
+            if key_format is None and value_format is None:
                 raise ConfigurationError("on_decode_error needs a format: pass value_format")
+        pairs = self._set_formats(pairs, key_format, value_format, on_decode_error, raw_values)
         # Rows that a poll has fetched and not decoded yet, and the error of the first of them.
         self._rest: pa.RecordBatch | None = None
         self._decode_error: BadValueError | None = None
-        self._core: _core.ShareConsumer | None = _core.ShareConsumer(pairs, auto_renew)
-        self._identity = identity(pairs)
-        # The Rust consumer from the call of `close` until it is closed, which may be after the call has returned.
-        self._closing: _core.ShareConsumer | None = None
-        self._polling = allocate_lock()
-        self._completed: deque[_Completed] = deque()
+        self._start(_core.ShareConsumer(pairs, auto_renew), pairs)
         self._callbacks: dict[int, AcknowledgementCallback | None] = {}
-        # Closes a consumer that the application does not close, so that its rows return to the group.
-        self._finalizer = watch_consumer(self, self._core, type(self)._finalize)
 
-    @property
-    def _open(self) -> _core.ShareConsumer:
-        if self._core is None:
-            raise ClosedError("the share consumer is closed")
-        return self._core
+    if TYPE_CHECKING:
 
-    @property
-    def closed(self) -> bool:
-        """True if the consumer is closed."""
-        return self._core is None
+        @property
+        def _open(self) -> _core.ShareConsumer: ...
 
-    if not TYPE_CHECKING:
+    def _topics(self) -> set[str]:
+        return self.subscription()
 
-        def __getattr__(self, name: str) -> Any:
-            raise unknown_method(self, name)
-
-    def __repr__(self) -> str:
-        # The attributes are missing if the constructor raised.
-        name = f"{type(self).__name__} {getattr(self, '_identity', '')}".rstrip()
-        if getattr(self, "_core", None) is None:
-            return f"<{name}, closed>"
-        try:
-            subscribed = sorted(self.subscription())
-        except ForkError:
-            return f"<{name}, of the process that forked this one>"
-        return f"<{name}, subscribed to {subscribed!r}>" if subscribed else f"<{name}>"
+    def _reads(self) -> str:
+        subscribed = sorted(self.subscription())
+        return f", subscribed to {subscribed!r}" if subscribed else ""
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribes to topics. Replaces an earlier subscription. The next `poll` joins the group.
@@ -254,14 +199,6 @@ class ShareConsumerBase:
             raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
         self._callbacks[self._open.commit_async()] = callback
 
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        """Fetches schemas from a registry outside a coroutine."""
-        raise NotImplementedError
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        """Rejects a `DeadLetter` with a producer of the wrong kind, blocking or async."""
-        raise NotImplementedError
-
     @property
     def schema(self) -> pa.Schema:
         """The schema of every batch. May request the schema of a format from a registry.
@@ -270,23 +207,9 @@ class ShareConsumerBase:
             IllegalStateError: the schema comes from a registry, and this is an `AsyncShareConsumer` that has not polled
                 yet. Its first `poll` requests the schema.
         """
-        raw = self._open.empty_batch()
-        if self._typed is None:
-            return raw.schema
-        if not self._typed.ready:
-            self._prepare_typed(self._typed)
-        return self._typed.empty(raw).schema
-
-    def _records_of(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
+        return self._schema_of(self._open.empty_batch())
 
     # ---- bodies of the operations ----
-
-    def _empty_batch(self, core: _core.ShareConsumer) -> pa.RecordBatch:
-        return core.empty_batch() if self._typed is None else self._typed.empty(core.empty_batch())
-
-    async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
-        return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
     async def _poll(self, timeout: Seconds | None) -> pa.RecordBatch:
         if not self._polling.acquire(blocking=False):
@@ -396,13 +319,6 @@ class ShareConsumerBase:
         elif not self._explicit:
             _decide(core, row, _RELEASE)
 
-    async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:
-        """Waits for a call, and cancels the call if the wait is cancelled."""
-        try:
-            return await self._run(call)
-        finally:
-            call.cancel()
-
     async def _commit(self, timeout: Seconds | None) -> dict[TopicPartition, KafkaError | None]:
         core = self._open
         outcomes = await self._run_or_cancel(core.commit(to_seconds(timeout)))
@@ -444,7 +360,7 @@ class ShareConsumerBase:
         if core is None:
             return
         if remaining is None:
-            remaining = min(core.default_timeout(), _CLOSE_TIMEOUT)
+            remaining = min(core.default_timeout(), CLOSE_TIMEOUT)
         self._core, self._closing = None, core
         self._finalizer.detach()
         unregister(core)

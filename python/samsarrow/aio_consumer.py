@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
-from inspect import isawaitable
 from types import TracebackType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
 
-from samsarrow import _core
+from samsarrow._any_consumer import AsyncRecords, AwaitingConsumer
 from samsarrow._bounded_reader import AsyncBoundedBatches
 from samsarrow._consumer import ConsumerBase
 from samsarrow._stream import AsyncBatchStream
-from samsarrow._sync import Awaiting, checkpoint, documented_by
-from samsarrow._unclosed import close_consumer_in_background
+from samsarrow._sync import checkpoint, documented_by
 from samsarrow.consumer import Consumer
-from samsarrow.exceptions import IllegalStateError
 from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
@@ -30,16 +26,11 @@ from samsarrow.types import (
     to_seconds,
 )
 
-if TYPE_CHECKING:
-    from samsarrow.values.dead_letter import DeadLetter
-    from samsarrow.values.typed_columns import TypedColumns
-
-
 __all__ = ["AsyncBatchStream", "AsyncConsumer"]
 
 
 @documented_by(Consumer)
-class AsyncConsumer(Awaiting, ConsumerBase):
+class AsyncConsumer(AwaitingConsumer, ConsumerBase):
     """`Consumer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same as in `Consumer`.
 
         async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -63,26 +54,6 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
-    @staticmethod
-    def _finalize(core: _core.Consumer) -> None:
-        close_consumer_in_background(core)
-
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        if isawaitable(returned):
-            await returned
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        await delivery
-
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        raise IllegalStateError("the schema is in a registry, and is known after the first poll(), which requests it")
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        if not isinstance(dead_letter.producer, Awaiting):
-            raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
-
     async def unsubscribe(self, timeout: Seconds | None = None) -> None:
         await self._unsubscribe(timeout)
 
@@ -96,7 +67,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     def records(
         self, timeout: Seconds | None = 1.0, *, max_records: int | None = None
     ) -> AsyncIterator[ConsumerRecord]:
-        return _Records(self, timeout, max_records)
+        return AsyncRecords(self, lambda: self.poll(timeout, max_records=max_records))
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Yields non-empty batches as they arrive, until the consumer is closed, as `stream()` does."""
@@ -182,14 +153,6 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     async def close(self, timeout: Seconds | None = None) -> None:
         await self._close(True, timeout)
 
-    async def _close(self, everything: bool, timeout: Seconds | None) -> None:
-        if self._core is None and self._closing is not None:
-            # An earlier `close` was cancelled and continues in the background, so this call waits for it.
-            await self._run(self._closing.closed(to_seconds(timeout)))
-            self._closing = None
-        else:
-            await super()._close(everything, timeout)
-
     async def __aenter__(self) -> AsyncConsumer:
         return self
 
@@ -199,22 +162,3 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         # After an exception, the rows of the last poll may not be processed, so only rows of earlier polls are
         # committed.
         await self._close(kind is None, None)
-
-
-class _Records:
-    """Iterator over the rows of one poll, which starts when the first row is requested."""
-
-    def __init__(self, consumer: AsyncConsumer, timeout: Seconds | None, max_records: int | None) -> None:
-        self._consumer, self._timeout, self._max_records = consumer, timeout, max_records
-        self._rows: Iterator[ConsumerRecord] | None = None
-
-    def __aiter__(self) -> _Records:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        if self._rows is None:
-            batch = await self._consumer.poll(self._timeout, max_records=self._max_records)
-            self._rows = self._consumer._records_of(batch)
-        for row in self._rows:
-            return row
-        raise StopAsyncIteration

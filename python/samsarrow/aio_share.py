@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from inspect import isawaitable
+from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
 
-from samsarrow import _core
+from samsarrow._any_consumer import AsyncRecords, AwaitingConsumer
 from samsarrow._share import ShareConsumerBase
 from samsarrow._share_rows import Rows
-from samsarrow._sync import Awaiting, checkpoint, documented_by
-from samsarrow._unclosed import close_consumer_in_background
-from samsarrow.exceptions import ClosedError, IllegalStateError, KafkaError
+from samsarrow._sync import checkpoint, documented_by
+from samsarrow.exceptions import ClosedError, KafkaError
 from samsarrow.share import ShareConsumer
-from samsarrow.types import ConsumerRecord, Seconds, TopicPartition, to_seconds
-
-if TYPE_CHECKING:
-    from samsarrow.values.dead_letter import DeadLetter
-    from samsarrow.values.typed_columns import TypedColumns
+from samsarrow.types import ConsumerRecord, Seconds, TopicPartition
 
 __all__ = ["AsyncShareConsumer"]
 
 
 @documented_by(ShareConsumer)
-class AsyncShareConsumer(Awaiting, ShareConsumerBase):
+class AsyncShareConsumer(AwaitingConsumer, ShareConsumerBase):
     """`ShareConsumer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same.
 
         async with AsyncShareConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -48,26 +41,6 @@ class AsyncShareConsumer(Awaiting, ShareConsumerBase):
         ConfigurationError: an option is unknown, given twice or invalid, or belongs to other groups.
     """
 
-    @staticmethod
-    def _finalize(core: _core.ShareConsumer) -> None:
-        close_consumer_in_background(core)
-
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        if isawaitable(returned):
-            await returned
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        await delivery
-
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        raise IllegalStateError("the schema is in a registry, and is known after the first poll(), which requests it")
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        if not isinstance(dead_letter.producer, Awaiting):
-            raise TypeError("the DeadLetter of an AsyncShareConsumer needs an AsyncProducer")
-
     async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         return await self._client_instance_id(timeout)
 
@@ -76,7 +49,7 @@ class AsyncShareConsumer(Awaiting, ShareConsumerBase):
         return await self._poll(timeout)
 
     def records(self, timeout: Seconds | None = 1.0) -> AsyncIterator[ConsumerRecord]:
-        return _Records(self, timeout)
+        return AsyncRecords(self, lambda: self.poll(timeout))
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Yields non-empty batches as they arrive, until the consumer is closed."""
@@ -90,14 +63,6 @@ class AsyncShareConsumer(Awaiting, ShareConsumerBase):
 
     async def close(self, timeout: Seconds | None = None) -> None:
         await self._close(True, timeout)
-
-    async def _close(self, accepts: bool, timeout: Seconds | None) -> None:
-        if self._core is None and self._closing is not None:
-            # An earlier `close` was cancelled and continues in the background, so this call waits for it.
-            await self._run(self._closing.closed(to_seconds(timeout)))
-            self._closing = None
-        else:
-            await super()._close(accepts, timeout)
 
     async def __aenter__(self) -> AsyncShareConsumer:
         return self
@@ -123,21 +88,3 @@ class _Batches:
             return await self._consumer.poll(None)
         except ClosedError:
             raise StopAsyncIteration from None
-
-
-class _Records:
-    """Iterator over the rows of one poll, which starts when the first row is requested."""
-
-    def __init__(self, consumer: AsyncShareConsumer, timeout: Seconds | None) -> None:
-        self._consumer, self._timeout = consumer, timeout
-        self._rows: Iterator[ConsumerRecord] | None = None
-
-    def __aiter__(self) -> _Records:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        if self._rows is None:
-            self._rows = self._consumer._records_of(await self._consumer.poll(self._timeout))
-        for row in self._rows:
-            return row
-        raise StopAsyncIteration

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from inspect import isawaitable
 from types import TracebackType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
 
-from samsarrow import _core
+from samsarrow._any_consumer import BlockingConsumer
 from samsarrow._bounded_reader import BoundedBatches
 from samsarrow._consumer import CommitCallback, ConsumerBase
 from samsarrow._stream import BatchStream
-from samsarrow._sync import Blocking, run_sync
-from samsarrow._unclosed import close_consumer
+from samsarrow._sync import run_sync
 from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
@@ -28,14 +25,10 @@ from samsarrow.types import (
     to_seconds,
 )
 
-if TYPE_CHECKING:
-    from samsarrow.values.dead_letter import DeadLetter
-    from samsarrow.values.typed_columns import TypedColumns
-
 __all__ = ["BatchStream", "CommitCallback", "Consumer"]
 
 
-class Consumer(Blocking, ConsumerBase):
+class Consumer(BlockingConsumer, ConsumerBase):
     """Reads topics as a member of a group, or manually assigned partitions; `poll` returns a `pyarrow.RecordBatch`.
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
@@ -74,28 +67,6 @@ class Consumer(Blocking, ConsumerBase):
     Raises:
         ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
-
-    @staticmethod
-    def _finalize(core: _core.Consumer) -> None:
-        close_consumer(core)
-
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        if isawaitable(returned):
-            if (close := getattr(returned, "close", None)) is not None:
-                close()
-            raise TypeError("a Consumer does not await its listeners and callbacks: use an AsyncConsumer")
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        delivery.result()
-
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        run_sync(typed.prepare(self._run, self._topics()))
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        if not isinstance(dead_letter.producer, Blocking):
-            raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
     def unsubscribe(self, timeout: Seconds | None = None) -> None:
         """Stops reading: leaves the group, or drops the manual assignment.

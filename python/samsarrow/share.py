@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from inspect import isawaitable
 from types import TracebackType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
 
-from samsarrow import _core
+from samsarrow._any_consumer import BlockingConsumer
 from samsarrow._share import AcknowledgementCallback, OffsetRanges, ShareConsumerBase
 from samsarrow._share_rows import AcknowledgeType, Rows
-from samsarrow._sync import Blocking, run_sync
-from samsarrow._unclosed import close_consumer
+from samsarrow._sync import run_sync
 from samsarrow.exceptions import ClosedError, KafkaError
 from samsarrow.types import ConsumerRecord, Seconds, TopicPartition
-
-if TYPE_CHECKING:
-    from samsarrow.values.dead_letter import DeadLetter
-    from samsarrow.values.typed_columns import TypedColumns
 
 __all__ = ["AcknowledgeType", "AcknowledgementCallback", "OffsetRanges", "Rows", "ShareConsumer"]
 
 
-class ShareConsumer(Blocking, ShareConsumerBase):
+class ShareConsumer(BlockingConsumer, ShareConsumerBase):
     """Reads topics as a member of a share group (KIP-932): a queue, whose members share partitions.
 
         with ShareConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -72,28 +65,6 @@ class ShareConsumer(Blocking, ShareConsumerBase):
         ConfigurationError: an option is unknown, given twice or invalid, belongs to other groups, or `group.id` is not
             set.
     """
-
-    @staticmethod
-    def _finalize(core: _core.ShareConsumer) -> None:
-        close_consumer(core)
-
-    @staticmethod
-    async def _on_result(returned: object) -> None:
-        if isawaitable(returned):
-            if (close := getattr(returned, "close", None)) is not None:
-                close()
-            raise TypeError("a ShareConsumer does not await its callbacks: use an AsyncShareConsumer")
-
-    @staticmethod
-    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
-        delivery.result()
-
-    def _prepare_typed(self, typed: TypedColumns) -> None:
-        run_sync(typed.prepare(self._run, self.subscription()))
-
-    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
-        if not isinstance(dead_letter.producer, Blocking):
-            raise TypeError("the DeadLetter of a ShareConsumer needs a Producer")
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         """The id under which brokers store this client's metrics (KIP-714).
