@@ -142,6 +142,35 @@ def test_a_lost_lock_is_reported(command: Command, broker: Broker, monkeypatch: 
     assert remaining(broker) == [(n, 2) for n in range(10)]
 
 
+@pytest.mark.parametrize("ack", ["accept", "release"])
+def test_locks_of_held_records_are_renewed(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ack: str
+) -> None:
+    """A read that waits for more records takes longer than the lock."""
+    monkeypatch.setattr("samsarrow.cli.consume.share.IDLE_SECONDS", 5.0)
+    with Broker(topics={"jobs": 1}, share_lock=2) as broker:
+        monkeypatch.setenv("SAMSARROW_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+        earliest(broker.bootstrap_servers, "workers")
+        send(broker.bootstrap_servers, "jobs", 10)
+        path = tmp_path / "jobs.parquet"
+        command("consume", "jobs", *GROUP, "--ack", ack, "-O", path)
+        assert pq.read_table(path)["offset"].to_pylist() == list(range(10))
+        assert remaining(broker) == ([] if ack == "accept" else [(n, 2) for n in range(10)])
+
+
+def test_shown_records_are_not_shown_again(command: Command, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Output.write
+
+    def slow(output: Output, batch: pa.RecordBatch) -> None:
+        write(output, batch)
+        broker.expire_locks("workers")
+
+    monkeypatch.setattr(Output, "write", slow)
+    done = command("consume", "jobs", *GROUP, "--ack", "release", code=3)
+    assert done.out.split() == [str(n) for n in range(10)]
+    assert "the locks of 10 records that were shown have ended, the first of jobs-0 with offset 0" in done.err
+
+
 def test_groups_of_other_types(command: Command, broker: Broker) -> None:
     servers = broker.bootstrap_servers
     with Consumer(bootstrap_servers=servers, group_id="readers", auto_offset_reset="earliest") as consumer:
@@ -151,6 +180,13 @@ def test_groups_of_other_types(command: Command, broker: Broker) -> None:
         failed = command("consume", "jobs", "-g", "readers", "--ack", "accept", code=1)
         assert "readers" in failed.err
         assert "--ack is for share groups" in failed.err
+
+
+def test_a_share_group_without_ack(command: Command, broker: Broker) -> None:
+    # Apache Kafka's response if the group is a share group.
+    broker.fail("JoinGroup", error="INCONSISTENT_GROUP_PROTOCOL", times=None)
+    failed = command("consume", "jobs", *GROUP, code=1)
+    assert "a share group is read with --ack" in failed.err
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from samsarrow import ShareConsumer
+from support.commands import runner
 from support.fixtures import create_topic
 from support.kafka import QUICK_COMPILER, KafkaServer, KafkaUnavailableError, classpath
-from support.share_cases import CASES, LOCK_S, earliest, numbers_of, poll_rows, send, transactions_leave_no_gaps_behind
+from support.share_cases import (
+    CASES,
+    LOCK_S,
+    LONG_LOCK,
+    earliest,
+    numbers_of,
+    poll_rows,
+    send,
+    transactions_leave_no_gaps_behind,
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +57,20 @@ def test_first_row_arrives_soon(kafka: KafkaServer) -> None:
             times.append(time.monotonic() - begin)
     # The coordinator assigns partitions once a second; a regular heartbeat follows only after five seconds.
     assert min(times) < 1.5, times
+
+
+def test_command_line(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    topic = create_topic(kafka)
+    group = f"group-of-{topic}"
+    earliest(kafka.bootstrap_servers, group, share_record_lock_duration_ms=LONG_LOCK)
+    numbers = [str(number) for number in send(kafka.bootstrap_servers, topic, 10)]
+    command = runner(kafka.bootstrap_servers, monkeypatch, capsys, tmp_path)
+    assert command("consume", topic, "-g", group, "--ack", "release").out.split() == numbers
+    assert command("consume", topic, "-g", group, "--ack", "accept", "-n", "3").out.split() == numbers[:3]
+    assert command("consume", topic, "-g", group, "--ack", "accept").out.split() == numbers[3:]
+    assert "a share group is read with --ack" in command("consume", topic, "-g", group, code=1).err
 
 
 def test_a_restarted_broker_delivers_again(kafka: KafkaServer) -> None:

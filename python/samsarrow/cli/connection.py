@@ -108,9 +108,7 @@ class Connection:
         if max_records is not None:
             named["max.poll.records"] = str(max_records)
         options = {**self.options_of("consumer"), **named}
-        return self._open.enter_context(
-            ShareConsumer(options, acknowledgement="explicit", auto_renew=True, **strict, **typed)
-        )
+        return self._open.enter_context(ShareConsumer(options, acknowledgement="explicit", **strict, **typed))
 
     def producer(self, **fixed: str) -> Producer:
         """Creates a producer. The command closes it, because closing may fail.

@@ -29,7 +29,7 @@ from samsarrow.cli.numbers import written_text
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
 from samsarrow.cli.tables import terminal_width
-from samsarrow.exceptions import BadValueError, SchemaNotFoundError, WakeupError
+from samsarrow.exceptions import BadValueError, InconsistentGroupProtocolError, SchemaNotFoundError, WakeupError
 
 if TYPE_CHECKING:
     from samsarrow import Consumer, ShareConsumer, TopicPartition
@@ -354,9 +354,12 @@ def _output_format(
 
 @contextlib.contextmanager
 def _with_hint() -> Iterator[None]:
-    """Adds a hint about `--on-decode-error` to errors about values that cannot be read."""
+    """Adds hints about options to errors that they avoid."""
     try:
         yield
+    except InconsistentGroupProtocolError as error:
+        error.add_note("a share group is read with --ack; `samsarrow groups list` shows the type of each group")
+        raise
     except BadValueError as error:
         error.add_note("--on-decode-error null continues after it")
         raise
