@@ -32,7 +32,7 @@ def run(servers, capsys, monkeypatch, tmp_path):
 
     def one(*args, code=0, connect=True):
         where = ["-b", servers] if connect else []
-        monkeypatch.setattr("samsarrow.cli._block_pandas", lambda: None)
+        monkeypatch.setattr("samsarrow.cli._block_imports", lambda: None)
         monkeypatch.setattr(sys, "argv", ["samsarrow", "offsets", *map(str, args), *where])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -96,7 +96,7 @@ def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
         admin.commit_offsets("g", dict.fromkeys(FOUR, 5))
         broker.fail("ListOffsets", node=1, error="LEADER_NOT_AVAILABLE", times=None)
         where = ["-b", broker.bootstrap_servers, "-c", "default.api.timeout.ms=2000"]
-        monkeypatch.setattr("samsarrow.cli._block_pandas", lambda: None)
+        monkeypatch.setattr("samsarrow.cli._block_imports", lambda: None)
         monkeypatch.setattr(sys, "argv", ["samsarrow", "offsets", "describe", "g", *where])
         with pytest.raises(SystemExit) as ended:
             main()

@@ -37,7 +37,7 @@ def runner(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SAMSARROW_BOOTSTRAP_SERVERS", servers)
     # Other tests of this process use pandas.
-    monkeypatch.setattr("samsarrow.cli._block_pandas", lambda: None)
+    monkeypatch.setattr("samsarrow.cli._block_imports", lambda: None)
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"") -> Ended:
         monkeypatch.setattr(sys, "argv", ["samsarrow", *map(str, arguments)])

@@ -1,9 +1,9 @@
 """Stores of offsets in Kafka, ZooKeeper, a file or a database, and functions that move offsets between stores."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from samsarrow.offsets.file import FileOffsetStore
-from samsarrow.offsets.kafka import KafkaOffsetStore, ZooKeeperOffsetStore
 from samsarrow.offsets.sql import SqlOffsetStore
 from samsarrow.offsets.store import (
     BackwardsOffsetError,
@@ -14,6 +14,7 @@ from samsarrow.offsets.store import (
 )
 
 if TYPE_CHECKING:
+    from samsarrow.offsets.kafka import KafkaOffsetStore, ZooKeeperOffsetStore
     from samsarrow.offsets.rows import next_offsets
 
 __all__ = [
@@ -30,11 +31,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Loads `next_offsets` on first use, because it imports Arrow."""
-    if name != "next_offsets":
-        raise AttributeError(f"module 'samsarrow.offsets' has no attribute {name!r}")
-    from samsarrow.offsets.rows import next_offsets
+# Modules of names that are loaded on first use, because they import Arrow or `Admin`. Other modules of this package,
+# which the command line uses, need neither.
+_LAZY = {"KafkaOffsetStore": "kafka", "ZooKeeperOffsetStore": "kafka", "next_offsets": "rows"}
 
-    globals()[name] = next_offsets
-    return next_offsets
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'samsarrow.offsets' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"samsarrow.offsets.{_LAZY[name]}"), name)
+    return value
