@@ -136,6 +136,31 @@ def test_ray_reads_only_what_a_query_needs(ray_data: Any, servers: str) -> None:
     assert len(dataset.take(5)) == 5
 
 
+@pytest.mark.parametrize("splits", [4, 16])
+def test_ray_has_a_block_for_each_split(ray_data: Any, servers: str, splits: int) -> None:
+    """Ray would cut the rows into 200 blocks or more if it had no size."""
+    plan = ranges.plan("t", splits=splits, bootstrap_servers=servers)
+    assert ray_data.read_datasource(samsarrow.ray.Topic(plan)).materialize().num_blocks() == splits
+
+
+def test_ray_looks_up_times_of_a_filter_once(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("ray")
+    from ray.data.expressions import col
+
+    from samsarrow.integrations import pushdown
+
+    opened: list[Any] = []
+    real = pushdown.open_consumer
+    monkeypatch.setattr(pushdown, "open_consumer", lambda *arguments: opened.append(arguments) or real(*arguments))
+    topic = samsarrow.ray.Topic(ranges.plan("t", bootstrap_servers=servers))
+    filtered = topic.apply_predicate(col("timestamp") >= START + dt.timedelta(seconds=ROWS - 10))
+    tasks = filtered.get_read_tasks(1)
+    assert filtered.estimate_inmemory_data_size() == len(tasks) << 20
+    assert len(filtered.get_read_tasks(1)) == len(tasks)
+    assert len(opened) == 1
+    assert len(topic.get_read_tasks(1)) == PARTITIONS
+
+
 def test_ray_repeats_a_killed_task(ray_data: Any, servers: str, tmp_path: Path) -> None:
     """Kills the worker of a task after the first blocks, which Ray already has."""
     import ray

@@ -12,14 +12,15 @@ import pyarrow as pa
 from samsarrow.config import kafka_name, merge
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.integrations import check_plan
-from samsarrow.integrations.parts import Part
+from samsarrow.integrations.parts import Condition, Part
 from samsarrow.integrations.pushdown import matching
-from samsarrow.ranges import Plan
+from samsarrow.ranges import Plan, Split
 from samsarrow.tables import write
 from samsarrow.types import TopicPartition, check_topic
 from samsarrow.values.decode import Format
 
 try:
+    from ray.data import DataContext
     from ray.data.block import BlockAccessor, BlockMetadata
     from ray.data.datasource import Datasink, Datasource, ReadTask
 except ImportError:
@@ -42,15 +43,13 @@ class Topic(Datasource):  # type: ignore[misc]
     def __init__(self, plan: Plan) -> None:
         """Keeps the plan, whose options are sent to the workers.
 
-        Args:
-            plan: the plan.
-
         Raises:
             TypeError: `plan` is not a plan.
         """
         super().__init__()
         self._projection_map = None
         self._plan = check_plan(plan, "samsarrow.ray.Topic")
+        self._found: tuple[Condition, tuple[Split, ...]] | None = None
 
     def get_name(self) -> str:
         """Returns the name of the read tasks."""
@@ -64,23 +63,32 @@ class Topic(Datasource):  # type: ignore[misc]
         """Returns true: filters of expressions are applied by the read tasks."""
         return True
 
-    def estimate_inmemory_data_size(self) -> int | None:
-        """Returns None: the size of records is not known before they are read."""
-        return None
+    def estimate_inmemory_data_size(self) -> int:
+        """Returns the size of which Ray derives a block for each split. For an unknown one it makes 200, of slices."""
+        # With 4 tasks and 1,000,000 records of 100 bytes, the slices take 60 % more time. Ray has no other use for it.
+        return len(self._splits()[1]) * int(DataContext.get_current().target_min_block_size)
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         """Returns a task for each split with rows that may match. The plan, not `parallelism`, has their number."""
-        predicate = self.get_current_predicate()
-        condition = None if predicate is None else predicate.to_pyarrow()
+        condition, splits = self._splits()
         names, selected = self._plan.schema.names, self._get_data_columns()
         # For a count, Ray selects no columns, and its blocks need one.
         columns = tuple(names if selected is None else selected or names[-1:])
         # The number of rows is known only after the read: compacted and transactional topics have offsets without rows.
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
-        parts = [Part(split, columns, condition) for split in matching(self._plan, condition)]
+        parts = [Part(split, columns, condition) for split in splits]
         return [ReadTask(part.repeatable_blocks, unknown, part.schema, per_task_row_limit) for part in parts]
+
+    def _splits(self) -> tuple[Condition, tuple[Split, ...]]:
+        """Returns the condition, and splits with the rows that may match. Looks up times once, for several calls."""
+        if (predicate := self.get_current_predicate()) is None:
+            return None, self._plan.splits
+        condition = predicate.to_pyarrow()
+        if self._found is None or not condition.equals(self._found[0]):
+            self._found = condition, matching(self._plan, condition)
+        return self._found
 
 
 class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
@@ -92,8 +100,6 @@ class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
     Attributes:
         counts: the number of rows written to each partition, after `write_datasink` has returned.
     """
-
-    counts: Mapping[TopicPartition, int]
 
     def __init__(
         self,
@@ -117,12 +123,12 @@ class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
         check_topic(topic)
         if any(kafka_name(name) == "transactional.id" for name, _ in merge(config, options)):
             raise ConfigurationError("write tasks run in parallel and share no transaction: omit transactional.id")
-        columns: dict[str, Any] = {"key": key, "value": value, "headers": headers}
-        columns |= {"partition": partition, "timestamp": timestamp}
-        formats: dict[str, Any] = {"key_format": key_format, "value_format": value_format}
-        self._topic, self.counts = topic, {}
+        columns: dict[str, Any] = {"key": key, "value": value, "headers": headers, "partition": partition}
+        columns |= {"timestamp": timestamp, "key_format": key_format, "value_format": value_format}
+        self._topic = topic
+        self.counts: Mapping[TopicPartition, int] = {}
         self._write: Callable[..., dict[TopicPartition, int]] = partial(
-            write, topic, config=config, progress=False, **columns, **formats, **options
+            write, topic, config=config, progress=False, **columns, **options
         )
 
     def get_name(self) -> str:
