@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from samsarrow._backup import calls
-from samsarrow._backup.errors import BackupError, RestoreIncompleteError
+from samsarrow._backup.errors import BackupError, BackupIncompleteError, RestoreIncompleteError
 from samsarrow._backup.manifest import BackupFile, Manifest, PartitionBackup, TopicBackup
 from samsarrow._backup.results import BackupResult, Bar, RestoredTopic, RestoreResult
 from samsarrow._table_io import progress_bar
@@ -17,6 +17,7 @@ from samsarrow.types import Seconds, Setting
 __all__ = [
     "BackupError",
     "BackupFile",
+    "BackupIncompleteError",
     "BackupResult",
     "Manifest",
     "PartitionBackup",
@@ -39,6 +40,7 @@ def backup(
     on_data_loss: OnDataLoss = "raise",
     file_size: int = 256 << 20,
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd",
+    if_exists: bool = False,
     timeout: Seconds | None = None,
     progress: bool | None = None,
     **options: Any,
@@ -53,8 +55,11 @@ def backup(
     first. A run after a complete one adds the new records, settings, partitions and group offsets; the files of earlier
     runs stay as they are.
 
+    If a topic fails, because it was deleted or created again, or retention has removed its records, its files stay in
+    the backup, the other topics are backed up, and `BackupIncompleteError` is raised. If all fail, the first error is.
+
     Args:
-        topics: names of the topics.
+        topics: names of the topics. Those of the last run must be among them, unless they do not exist any more.
         path: the folder, which is created.
         config: options of `Consumer` and `Admin` with dotted names. They are not stored.
         groups: names of groups whose committed offsets of these topics are stored, or `"all"`. By default those of the
@@ -63,6 +68,7 @@ def backup(
             `OffsetOutOfRangeError`. `skip` backs up the rest, and the manifest has the lost offsets.
         file_size: bytes of records in a file, before compression.
         compression: compression codec of the files.
+        if_exists: whether topics that do not exist are no error. Their files stay in the backup.
         timeout: maximum seconds without progress, and for each lookup; by default `default.api.timeout.ms`.
         progress: whether to show progress bars on standard error; by default only if that is a terminal.
         **options: the same options as keywords.
@@ -71,8 +77,9 @@ def backup(
         ConfigurationError: an argument or option is invalid.
         BackupError: the folder has other files, a backup of other topics, or another process writes to it; or a group
             has no offsets of the topics.
-        UnknownTopicOrPartitionError: a topic does not exist.
-        OffsetOutOfRangeError: retention removed records before they were read, or a topic was deleted and created
+        BackupIncompleteError: some topics failed. It has the result, and the error of each topic.
+        UnknownTopicOrPartitionError: the topic does not exist.
+        OffsetOutOfRangeError: retention removed records before they were read, or the topic was deleted and created
             again.
         KafkaTimeoutError: no offset was read for `timeout` seconds.
         OSError: a file cannot be written.
@@ -86,6 +93,7 @@ def backup(
         on_data_loss=on_data_loss,
         file_size=file_size,
         compression=compression,
+        if_exists=if_exists,
         timeout=timeout,
         bar=_bar(progress),
     )

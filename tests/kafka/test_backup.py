@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import samsarrow
-from samsarrow import Admin, ConfigResource, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow import Admin, ConfigResource, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from samsarrow.admin_types import ConfigResourceType, OffsetSpec
-from samsarrow.backup import backup, restore, verify
+from samsarrow.backup import BackupIncompleteError, backup, restore, verify
 from samsarrow.exceptions import KafkaError
 from support.fixtures import create_topic
 from support.kafka import QUICK_COMPILER, KafkaServer
@@ -186,6 +186,36 @@ def test_gaps_of_compaction(kafka: KafkaServer, tmp_path: Path) -> None:
     )
     assert done.topics[0].rows == verify(tmp_path / "b").rows
     check_equal(servers, topic, servers, restored, groups)
+
+
+def test_topics_that_fail_and_retention(kafka: KafkaServer, tmp_path: Path) -> None:
+    """The other topics are backed up. A restore warns of records that retention will delete."""
+    servers = kafka.bootstrap_servers
+    kept, deleted, recreated = (create_topic(kafka, 2) for _ in range(3))
+    for topic in (kept, deleted, recreated):
+        fill(servers, topic, 0, 100, 2)
+    backup([kept, deleted, recreated], tmp_path / "b", bootstrap_servers=servers)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.delete_topics([deleted, recreated])
+        until(lambda: not {deleted, recreated} & set(admin.list_topics()))
+        admin.create_topics([NewTopic(recreated, 2)])
+        until(lambda: recreated in admin.list_topics())
+    fill(servers, kept, 100, 130, 2)
+    with pytest.raises(BackupIncompleteError, match="2 of 3 topics were not backed up") as failed:
+        backup([kept, recreated], tmp_path / "b", bootstrap_servers=servers)
+    assert set(failed.value.failures) == {deleted, recreated}
+    manifest = verify(tmp_path / "b")
+    assert {name: topic.rows for name, topic in manifest.topics.items()} == {kept: 130, deleted: 100, recreated: 100}
+    restored = {topic: f"{topic}-restored" for topic in manifest.topics}
+    # The brokers of tests have no retention.
+    for days, warnings in ((None, 0), (7, 1)):
+        configs = {} if days is None else {"retention.ms": days * 86_400_000}
+        done = restore(tmp_path / "b", bootstrap_servers=servers, topic_map=restored, configs=configs, dry_run=True)
+        for topic in done.topics:
+            assert len(topic.warnings) == warnings
+            # Records without a timestamp have no age.
+            old = sum(number % 13 != 0 for number in range(topic.rows))
+            assert all(f"will delete {old:,} of {topic.rows:,} records" in text for text in topic.warnings)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from samsarrow._backup.errors import BackupIncompleteError
 from samsarrow._backup.files import check_bytes, check_layout, check_records
 from samsarrow._backup.folder import read_manifest
 from samsarrow._backup.making import BackupRun
@@ -32,6 +33,7 @@ def backup(
     on_data_loss: OnDataLoss,
     file_size: int,
     compression: str,
+    if_exists: bool,
     timeout: Seconds | None,
     bar: Bar,
 ) -> BackupResult:
@@ -53,11 +55,26 @@ def backup(
         on_data_loss,
         file_size,
         compression,
+        if_exists,
         to_seconds(timeout),
         bar,
     )
     manifest = run.run()
-    return BackupResult(manifest, run.new_rows, run.new_size, run.resumed, tuple(run.lost))
+    result = BackupResult(
+        manifest, run.new_rows.total(), run.new_size, run.resumed, tuple(run.lost), dict(run.new_rows),
+        tuple(name for name in run.missing if name in manifest.topics),
+    )  # fmt: skip
+    if run.failures:
+        text = "; ".join(f"{name}: {error}" for name, error in run.failures.items())
+        incomplete = BackupIncompleteError(
+            f"{len(run.failures)} of {len({*names, *manifest.topics})} topics were not backed up: {text}",
+            result,
+            run.failures,
+        )
+        for note in dict.fromkeys(note for error in run.failures.values() for note in getattr(error, "__notes__", ())):
+            incomplete.add_note(note)
+        raise incomplete from next(iter(run.failures.values()))
+    return result
 
 
 def restore(
@@ -119,7 +136,10 @@ def restore(
         dry_run,
     )
     run.run()
-    restored = (RestoredTopic(t.name, t.backup.name, t.backup.rows, t.written, t.state) for t in run.targets)
+    restored = (
+        RestoredTopic(t.name, t.backup.name, t.backup.rows, t.written, t.state, tuple(t.warnings), t.backup.error)
+        for t in run.targets
+    )
     return RestoreResult(tuple(restored), run.offsets)
 
 

@@ -262,6 +262,38 @@ def rows_before(folder: Path, file: BackupFile, offset: int) -> int:
     return count
 
 
+def older_rows(folder: Path, file: BackupFile, limit: int) -> int:
+    """Returns the number of records in a file with earlier timestamps. Reads those of row groups that may have some.
+
+    Args:
+        folder: folder of the backup.
+        file: the file.
+        limit: a timestamp in milliseconds since 1970.
+
+    Raises:
+        BackupError: the file is missing, or is not Parquet.
+    """
+    import pyarrow.parquet
+
+    count, bound = 0, pa.scalar(limit, pa.int64())
+    try:
+        with pyarrow.parquet.ParquetFile(folder / file.path) as parquet:
+            footer = parquet.metadata
+            number = next(
+                (one for one in range(footer.num_columns) if footer.schema.column(one).path == "timestamp"), None
+            )
+            for group in range(footer.num_row_groups if number is not None else 0):
+                found = footer.row_group(group).column(number).statistics
+                first = found.min if found is not None and found.has_min_max else None
+                # The statistics of a group without timestamps have no minimum.
+                if first is None or first.timestamp() * 1000 < limit:
+                    times = parquet.read_row_group(group, columns=["timestamp"])["timestamp"].cast(pa.int64())
+                    count += pc.sum(pc.less(times, bound)).as_py() or 0
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        raise BackupError(f"{_named(folder, file)} cannot be read: {error}") from None
+    return count
+
+
 def _missing(folder: Path, file: BackupFile) -> BackupError:
     return BackupError(f"{_named(folder, file)} is missing: restore the file from a copy of the backup")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -19,12 +20,38 @@ from samsarrow._backup.results import Advance, Bar
 from samsarrow._range_reader import DataLoss, name_of
 from samsarrow.admin import Admin
 from samsarrow.admin_types import ConfigResource, ConfigSource
-from samsarrow.exceptions import KafkaError, OffsetOutOfRangeError
+from samsarrow.exceptions import (
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from samsarrow.ranges import OffsetRange, Offsets, OnDataLoss, Split
 from samsarrow.types import TopicPartition
 
 # Settings with numbers of brokers, which another cluster does not have.
 _OF_CLUSTER = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+# Errors of one topic, after which a run continues with the others.
+_OF_TOPIC = (OffsetOutOfRangeError, UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
+
+
+@dataclass
+class _Reading:
+    """A topic that is being read.
+
+    Attributes:
+        topic: the topic with its complete files.
+        positions: the next offset to read of each partition.
+    """
+
+    topic: TopicBackup
+    positions: list[int]
+
+    def stopped(self, error: KafkaError) -> TopicBackup:
+        """Returns the topic with the records that were read before an error."""
+        ends = (max(p.start, min(p.end, self.positions[p.partition])) for p in self.topic.partitions)
+        partitions = (replace(p, end=end) for p, end in zip(self.topic.partitions, ends, strict=True))
+        return replace(self.topic, partitions=tuple(partitions), error=str(error))
 
 
 class BackupRun:
@@ -39,16 +66,20 @@ class BackupRun:
         on_data_loss: OnDataLoss,
         file_size: int,
         compression: str,
+        if_exists: bool,
         timeout: float | None,
         bar: Bar,
     ) -> None:
         self._topics, self._path, self._options, self._groups = topics, path, options, groups
         self._on_data_loss, self._file_size, self._compression = on_data_loss, file_size, compression
-        self._timeout, self._bar = timeout, bar
+        self._if_exists, self._timeout, self._bar = if_exists, timeout, bar
         # Read by the caller for the result.
         self.resumed = False
-        self.new_rows = self.new_size = 0
+        self.new_rows: Counter[str] = Counter()
+        self.new_size = 0
         self.lost: list[DataLoss] = []
+        self.failures: dict[str, KafkaError] = {}
+        self.missing: list[str] = []
 
     def run(self) -> Manifest:
         """Makes the backup, or continues it, and returns its manifest."""
@@ -73,33 +104,63 @@ class BackupRun:
                 plan = self._plan(admin, before)
                 folder.begin(plan)
             else:
-                self._check_same(plan.manifest)
+                self._check_same(admin, plan.manifest)
+                self._continue(admin, plan.manifest)
             topics = dict(plan.manifest.topics)
             folder.remove_unlisted(topics.values())
             for name in topics:
-                topics[name] = self._topic(folder, topics[name], plan.positions[name])
+                reading = _Reading(topics[name], plan.positions[name])
+                try:
+                    self._topic(folder, reading)
+                    topics[name] = reading.topic
+                except _OF_TOPIC as error:
+                    self.failures[name] = error
+                    topics[name] = reading.stopped(error)
+            self._check_any(topics)
             done = replace(plan.manifest, topics=topics)
             folder.finish(done)
             return done
 
-    def _check_same(self, unfinished: Manifest) -> None:
-        """Raises an error if the unfinished run has other topics or groups than this one."""
-        for kind, now, before in (
-            ("topics", set(self._topics), set(unfinished.topics)),
-            ("groups", set(self._groups) if self._groups != "all" else set(), set(unfinished.groups)),
+    def _check_any(self, topics: Collection[str]) -> None:
+        """Raises the first error if all topics failed."""
+        if self.failures and not {*topics, *self._topics} - self.failures.keys() - set(self.missing):
+            raise next(iter(self.failures.values()))
+
+    def _check_same(self, admin: Admin, unfinished: Manifest) -> None:
+        """Raises an error if this run does not have the topics and groups of the unfinished one.
+
+        Further topics are left to the next run.
+        """
+        left_out = set(unfinished.topics) - set(self._topics)
+        groups = set(self._groups) if self._groups != "all" else set()
+        for kind, differ, before in (
+            ("topics", bool(self._existing(admin, left_out)) or left_out == set(unfinished.topics), unfinished.topics),
+            ("groups", bool(groups) and groups != set(unfinished.groups), unfinished.groups),
         ):
-            if now != before and (now or kind == "topics"):
+            if differ:
                 remedy = f"has the {kind} {_listed(before)}: name these" if before else f"has no {kind}: name none"
                 raise BackupError(
                     f"the backup in {self._path} that was not completed {remedy} to complete it, or use another folder"
                 )
 
+    def _continue(self, admin: Admin, unfinished: Manifest) -> None:
+        """Takes over the failures of an unfinished run."""
+        self.missing = sorted(set(unfinished.topics) - self._existing(admin, unfinished.topics))
+        for name, topic in unfinished.topics.items():
+            if topic.error is not None and not (name in self.missing and self._if_exists):
+                self.failures[name] = BackupError(topic.error)
+
+    def _existing(self, admin: Admin, names: Collection[str]) -> set[str]:
+        """Returns the topics that exist."""
+        return set(admin.list_topics(sorted(names), timeout=self._timeout)) if names else set()
+
     def _plan(self, admin: Admin, before: Manifest | None) -> Plan:
         """Looks up offsets, settings and groups. The first backup reads all records, others continue the last one."""
         known = {} if before is None else before.topics
-        if missing := set(known) - set(self._topics):
+        existing = self._existing(admin, {*known, *self._topics})
+        if others := set(known) & existing - set(self._topics):
             raise BackupError(
-                f"the folder {self._path} has a backup of other topics, too ({_listed(missing)}): name them, or use "
+                f"the folder {self._path} has a backup of other topics, too ({_listed(others)}): name them, or use "
                 "another folder"
             )
         if reserved := {MANIFEST, JOURNAL, LOCK} & {name.lower() for name in self._topics}:
@@ -113,13 +174,32 @@ class BackupRun:
                 f"the backup in {self._path} is of cluster {before.cluster_id}, not of {cluster}: use another folder"
             )
         # Offsets of groups are looked up first, so that they are not past the ends.
-        groups = self._find_groups(admin, () if before is None else before.groups)
+        now = self._find_groups(admin, {} if before is None else before.groups)
         topics, positions = {}, {}
-        for name in self._topics:
-            topics[name], positions[name] = self._plan_topic(admin, name, known.get(name))
-        groups = _existing(groups, topics)
+        self.missing = sorted({*known, *self._topics} - existing)
+        for name in sorted({*known, *self._topics}):
+            try:
+                if name in self.missing:
+                    raise self._is_missing(name, name in known)
+                topics[name], positions[name] = self._plan_topic(admin, name, known.get(name))
+            except _OF_TOPIC as error:
+                if name not in self.missing or not self._if_exists:
+                    self.failures[name] = error
+                if name in known:
+                    topics[name] = replace(known[name], error=str(error))
+                    positions[name] = [p.end for p in known[name].partitions]
+        self._check_any(topics)
+        groups = self._combined(now, {} if before is None else before.groups, topics)
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return Plan(Manifest(cluster, made, topics, groups), positions)
+
+    def _is_missing(self, name: str, known: bool) -> KafkaError:
+        text = f"topic {name} does not exist, or this client has no permission to describe it"
+        if known:
+            text += (
+                "; its files stay in the backup. If the topic was deleted, use --if-exists (if_exists=True) from now on"
+            )
+        return UnknownTopicOrPartitionError(text)
 
     def _plan_topic(self, admin: Admin, name: str, before: TopicBackup | None) -> tuple[TopicBackup, list[int]]:
         start: ranges.Bound = "earliest"
@@ -144,7 +224,8 @@ class BackupRun:
             if entry.source is ConfigSource.TOPIC and entry.value is not None and not entry.sensitive
             and entry.name not in _OF_CLUSTER
         }  # fmt: skip
-        topic = TopicBackup(name, plan.topic_id, len(description.partitions[0].replicas), configs, tuple(partitions))
+        replicas = len(description.partitions[0].replicas)
+        topic = TopicBackup(name, plan.topic_id, replicas, configs, tuple(partitions))
         return topic, [one.start for one in plan.ranges]
 
     def _ranges(self, topic: str, start: ranges.Bound, end: ranges.Bound, only: Collection[int] | None = None) -> Any:
@@ -168,16 +249,31 @@ class BackupRun:
         )
         return error
 
-    def _find_groups(self, admin: Admin, before: Iterable[str]) -> Groups:
-        """Returns the committed offsets of the groups, for the topics of the backup."""
+    def _find_groups(self, admin: Admin, before: Groups) -> dict[str, Any]:
+        """Returns the committed offsets of the groups, for the topics of this run."""
         names = list(dict.fromkeys(self._groups or before)) if self._groups != "all" else self._all_groups(admin)
-        found: dict[str, Any] = {}
         results = admin.fetch_offsets_many(names, timeout=self._timeout) if names else {}
-        for name in names:
-            offsets = {tp: at for tp, at in results[name].items() if at is not None and tp.topic in self._topics}
+        return {
+            name: {tp: at for tp, at in results[name].items() if at is not None and tp.topic in self._topics}
+            for name in names
+        }
+
+    def _combined(self, now: Groups, before: Groups, topics: Mapping[str, TopicBackup]) -> Groups:
+        """Returns the offsets of groups, with those of the last run for topics of which nothing new is read.
+
+        Offsets of partitions that do not exist are left out: a topic that was created again may have fewer than before.
+        """
+        found = {}
+        for name in {**now, **(before if self._groups == "all" else {})}:
+            old, new = before.get(name, {}), now.get(name, {})
+            offsets = {tp: at for tp, at in old.items() if (kept := topics.get(tp.topic)) and kept.error is not None}
+            for tp, at in new.items():
+                topic = topics.get(tp.topic)
+                if topic is not None and topic.error is None and tp.partition < len(topic.partitions):
+                    offsets[tp] = at
             if offsets:
                 found[name] = offsets
-            elif self._groups != "all" and name in self._groups:
+            elif self._groups != "all" and name in self._groups and not new:
                 raise BackupError(
                     f"group {name} has committed no offsets of {_listed(self._topics)}: check its name, or leave it out"
                 )
@@ -187,13 +283,14 @@ class BackupRun:
         listed = admin.list_groups(timeout=self._timeout).values()
         return sorted(group.group for group in listed if (group.type or "classic").lower() != "share")
 
-    def _topic(self, folder: Folder, topic: TopicBackup, positions: list[int]) -> TopicBackup:
-        """Reads the rest of a topic into files, and returns it with all files."""
-        starts = {TopicPartition(topic.name, p.partition): positions[p.partition] for p in topic.partitions}
+    def _topic(self, folder: Folder, reading: _Reading) -> None:
+        """Reads the rest of a topic into files."""
+        topic = reading.topic
+        starts = {TopicPartition(topic.name, p.partition): reading.positions[p.partition] for p in topic.partitions}
         ends = {TopicPartition(topic.name, p.partition): p.end for p in topic.partitions}
         total = sum(max(0, ends[tp] - start) for tp, start in starts.items())
         if not total:
-            return topic
+            return
         unread = [tp.partition for tp, start in starts.items() if start < ends[tp]]
         plan = self._ranges(
             topic.name,
@@ -202,22 +299,21 @@ class BackupRun:
             unread,
         )
         for loss in plan.losses:
-            topic = self._lose(folder, topic, loss)
+            self._lose(folder, reading, loss)
         with self._bar(f"backing up {topic.name}", total, "records") as advance:
             for split in plan.splits:
                 [one] = split.ranges
-                topic = self._partition(folder, topic, split, one, advance)
-        return topic
+                self._partition(folder, reading, split, one, advance)
 
-    def _lose(self, folder: Folder, topic: TopicBackup, loss: DataLoss) -> TopicBackup:
+    def _lose(self, folder: Folder, reading: _Reading, loss: DataLoss) -> None:
         self.lost.append(loss)
-        folder.add_loss(topic.name, loss.partition.partition, (loss.start, loss.end))
-        return topic.with_loss(loss.partition.partition, (loss.start, loss.end))
+        number = loss.partition.partition
+        folder.add_loss(reading.topic.name, number, (loss.start, loss.end))
+        reading.topic = reading.topic.with_loss(number, (loss.start, loss.end))
+        reading.positions[number] = max(reading.positions[number], loss.end)
 
-    def _partition(
-        self, folder: Folder, topic: TopicBackup, split: Split, one: OffsetRange, advance: Advance
-    ) -> TopicBackup:
-        number, position = one.partition.partition, one.start
+    def _partition(self, folder: Folder, reading: _Reading, split: Split, one: OffsetRange, advance: Advance) -> None:
+        name, number, position = reading.topic.name, one.partition.partition, one.start
         losses: list[DataLoss] = []
         reader = split.read(on_loss=losses.append)
         writer: FileWriter | None = None
@@ -226,22 +322,23 @@ class BackupRun:
                 if writer is not None and (batch is None or losses or writer.bytes >= self._file_size):
                     file = writer.complete()
                     writer = None
-                    folder.add_file(topic.name, number, file)
-                    topic = topic.with_file(number, file)
-                    self.new_rows += file.rows
+                    folder.add_file(name, number, file)
+                    reading.topic = reading.topic.with_file(number, file)
+                    reading.positions[number] = file.last + 1
+                    self.new_rows[name] += file.rows
                     self.new_size += file.size
                 while losses:
-                    topic = self._lose(folder, topic, losses.pop(0))
+                    self._lose(folder, reading, losses.pop(0))
                 if batch is not None:
                     batch = batch.select(list(COLUMNS))
                     if writer is None:
-                        writer = FileWriter(folder.path, f"{topic.name}/{number}", batch.schema, self._compression)
+                        writer = FileWriter(folder.path, f"{name}/{number}", batch.schema, self._compression)
                     writer.write(batch)
                     after = batch.column("offset")[-1].as_py() + 1
                     advance(after - position)
                     position = after
             advance(one.end - position)
-            return topic
+            reading.positions[number] = one.end
         except KafkaError as error:
             error.add_note(f"{name_of(one.partition)} was read up to offset {position}, and should be up to {one.end}")
             raise self._explained(error) if isinstance(error, OffsetOutOfRangeError) else error from None
@@ -249,15 +346,6 @@ class BackupRun:
             reader.close()
             if writer is not None:
                 writer.abandon()
-
-
-def _existing(groups: Groups, topics: Mapping[str, TopicBackup]) -> Groups:
-    """Returns the offsets of partitions that exist: a topic that was created again may have fewer than before."""
-    return {
-        name: found
-        for name, offsets in groups.items()
-        if (found := {tp: at for tp, at in offsets.items() if tp.partition < len(topics[tp.topic].partitions)})
-    }
 
 
 def _listed(names: Collection[str]) -> str:

@@ -76,6 +76,7 @@ class TopicBackup:
         replication_factor: number of replicas of the first partition.
         configs: settings of the topic that are not those of its broker.
         partitions: the partitions, by their numbers.
+        error: reason for which the last run has read nothing new of the topic, or only a part; None if it has read all.
     """
 
     name: str
@@ -83,6 +84,7 @@ class TopicBackup:
     replication_factor: int
     configs: Mapping[str, str]
     partitions: tuple[PartitionBackup, ...]
+    error: str | None = None
 
     @property
     def rows(self) -> int:
@@ -143,7 +145,7 @@ class Manifest:
 
     def to_tree(self) -> dict[str, Any]:
         """Returns the manifest as a tree for JSON."""
-        topics = {}
+        topics: dict[str, dict[str, Any]] = {}
         for name, topic in sorted(self.topics.items()):
             topics[name] = {
                 "topic_id": None if topic.topic_id is None else str(topic.topic_id),
@@ -161,6 +163,8 @@ class Manifest:
                     for p in topic.partitions
                 ],
             }
+            if topic.error is not None:
+                topics[name]["error"] = topic.error
         groups = {
             name: [{"topic": tp.topic, "partition": tp.partition, **at._asdict()} for tp, at in sorted(offsets.items())]
             for name, offsets in sorted(self.groups.items())
@@ -234,9 +238,12 @@ def _topic(name: str, tree: Any) -> TopicBackup:
             raise ValueError(f"the files of {name}-{number} have {rows} rows in place of {one['rows']}")
         lost = tuple((first, after) for first, after in one["lost"])
         partitions.append(PartitionBackup(number, start, end, files, lost))
-    found = tree["topic_id"]
+    found, error = tree["topic_id"], tree.get("error")
+    if not isinstance(error, str | None):
+        raise TypeError(f"error of topic {name} is not text: {error!r}")
     topic_id = None if found is None else UUID(found)
-    return TopicBackup(name, topic_id, _number(tree, "replication_factor"), dict(tree["configs"]), tuple(partitions))
+    configs = dict(tree["configs"])
+    return TopicBackup(name, topic_id, _number(tree, "replication_factor"), configs, tuple(partitions), error)
 
 
 def _group(name: str, offsets: Any, topics: Mapping[str, TopicBackup]) -> dict[TopicPartition, OffsetAndMetadata]:

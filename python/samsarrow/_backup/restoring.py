@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from samsarrow import _core, ranges
 from samsarrow._backup.comparing import Comparison, row_number
 from samsarrow._backup.errors import BackupError, RestoreIncompleteError
+from samsarrow._backup.expiry import expiry_warnings
 from samsarrow._backup.files import check_bytes, check_layout, read_batches
 from samsarrow._backup.groups import GroupOffsets
 from samsarrow._backup.manifest import Manifest, PartitionBackup, TopicBackup
@@ -31,6 +33,8 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery
+
+_log = logging.getLogger("samsarrow.backup")
 
 State = Literal["new", "unfinished", "empty", "present"]
 # Maximum bytes of records that are sent and not acknowledged.
@@ -56,6 +60,7 @@ class Target:
             `present`: all its records and settings are those of the backup.
         written: number of records that this run has written.
         offsets: by partition, the offsets of groups in the topic by their offsets in the backup.
+        warnings: settings with which retention will delete restored records.
     """
 
     backup: TopicBackup
@@ -64,6 +69,7 @@ class Target:
     state: State = "new"
     written: int = 0
     offsets: dict[int, dict[int, int]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class RestoreRun:
@@ -109,6 +115,10 @@ class RestoreRun:
             for target in self.targets:
                 if target.state == "new":
                     self._create(settings, target, validate_only=True)
+                if target.state != "present":
+                    target.warnings = expiry_warnings(self._folder, target.backup, settings.retention(target.final))
+                    for warning in target.warnings:
+                        _log.warning("%s: %s", target.name, warning)
             if self._dry_run:
                 return
             try:

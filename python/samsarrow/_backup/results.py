@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from samsarrow._backup.manifest import Manifest
@@ -28,6 +28,8 @@ class BackupResult:
         size: number of bytes of the files that this run has written.
         resumed: whether this run completed one that was interrupted.
         losses: offsets that retention had removed before they were read, with `on_data_loss="skip"`.
+        added: number of records that this run has written, by topic.
+        missing: topics of the backup that do not exist any more.
     """
 
     manifest: Manifest
@@ -35,6 +37,8 @@ class BackupResult:
     size: int
     resumed: bool
     losses: tuple[DataLoss, ...]
+    added: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class RestoredTopic:
         written: number of records that this run has written; the others were written by a run that was interrupted.
         state: state before this run: `new`: the topic did not exist; `empty`: it had no records; `unfinished`: an
             interrupted restore had written to it; `present`: it was restored already, and is unchanged.
+        warnings: settings with which retention will delete restored records, and how to keep these.
+        backup_error: reason for which the last run of the backup has read nothing new of the topic, or only a part.
     """
 
     name: str
@@ -55,6 +61,8 @@ class RestoredTopic:
     rows: int
     written: int
     state: Literal["new", "empty", "unfinished", "present"]
+    warnings: tuple[str, ...] = ()
+    backup_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 
+from samsarrow._backup.expiry import Retention
 from samsarrow._backup.options import MAX_RECORD
 from samsarrow.admin import Admin
 from samsarrow.admin_types import ConfigChange, ConfigResource, ConfigSource
+from samsarrow.exceptions import KafkaError
 from samsarrow.types import NewTopic
 
 # Neither retention nor compaction removes records while they are compared. Producers set the timestamps, also for
@@ -33,6 +36,7 @@ class TopicSettings:
 
     def __init__(self, admin: Admin, timeout: float | None) -> None:
         self._admin, self._timeout = admin, timeout
+        self._broker: Mapping[str, str | None] | None = None
 
     def of(self, topic: str) -> tuple[dict[str, str], frozenset[str]]:
         """Returns the settings that a topic has itself, and the names of all settings."""
@@ -44,6 +48,34 @@ class TopicSettings:
             if entry.source is ConfigSource.TOPIC and entry.value is not None
         }
         return own, frozenset(entries)
+
+    def retention(self, final: Mapping[str, str]) -> Retention:
+        """Returns the retention of a topic with these settings, and otherwise the defaults of the brokers.
+
+        Defaults that this client has no permission to read count as none.
+        """
+        if "delete" not in (self._value(final, "cleanup.policy") or "delete"):
+            return Retention(-1, -1)
+        age = self._value(final, "retention.ms")
+        for name, factor in (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)):
+            if age is None and (found := self._defaults().get(name)) is not None:
+                age = str(int(found) * factor)
+        size = self._value(final, "retention.bytes")
+        return Retention(int(age or -1), int(size or -1))
+
+    def _value(self, final: Mapping[str, str], name: str) -> str | None:
+        return final.get(name) or self._defaults().get(f"log.{name}")
+
+    def _defaults(self) -> Mapping[str, str | None]:
+        """Returns the settings of a broker, which are looked up once."""
+        if self._broker is None:
+            self._broker = {}
+            with contextlib.suppress(KafkaError):
+                cluster = self._admin.describe_cluster(timeout=self._timeout)
+                resource = ConfigResource.broker(cluster.brokers[0].id)
+                entries = self._admin.describe_configs([resource], timeout=self._timeout)[resource]
+                self._broker = {name: entry.value for name, entry in entries.items()}
+        return self._broker
 
     def create(
         self, topic: str, partitions: int, replication_factor: int, final: Mapping[str, str], validate_only: bool

@@ -12,7 +12,7 @@ from samsarrow.cli.commands import Command
 from samsarrow.cli.config_ops import unset_option
 from samsarrow.cli.connection import Connection, reads_and_writes_topics
 from samsarrow.cli.errors import PartialFailure
-from samsarrow.cli.output import dry_run_option
+from samsarrow.cli.output import dry_run_option, output_option, show
 from samsarrow.cli.progress import progress
 
 
@@ -60,6 +60,7 @@ def _pairs(_context: click.Context, parameter: click.Parameter, values: tuple[st
 )
 @click.option("--no-groups", is_flag=True, help="Do not restore the offsets of groups.")
 @dry_run_option
+@output_option
 def restore(
     connection: Connection,
     folder: Path,
@@ -71,6 +72,7 @@ def restore(
     groups: tuple[str, ...],
     no_groups: bool,
     dry_run: bool,
+    form: str | None,
 ) -> None:
     """Restore topics of a backup, with their settings and the offsets of groups.
 
@@ -78,8 +80,8 @@ def restore(
     A restore that was interrupted is continued by the same command. With --dry-run all files are read and compared, and
     the cluster is only checked.
 
-    Retention applies again when the restore is complete: it deletes records that are older than retention.ms. Use
-    --config retention.ms=-1 to keep them.
+    Retention applies again when the restore is complete: it deletes records that are older than retention.ms, of which
+    a warning has the number. Use --config retention.ms=-1 to keep them.
 
     \b
       samsarrow restore backups/orders
@@ -118,19 +120,19 @@ def restore(
             click.echo(note, err=True)
         raise
     for topic in result.topics:
-        name = topic.source if topic.name == topic.source else f"{topic.source} as {topic.name}"
-        if topic.state == "present":
-            text = "restored already, unchanged"
-        elif dry_run:
-            text = f"would be restored, {topic.rows:,} records"
-        elif topic.state == "unfinished":
-            text = f"{topic.rows:,} records, {topic.rows - topic.written:,} of them from a run that was interrupted"
-        else:
-            text = f"{topic.rows:,} records"
-        click.echo(f"{name}: {text}", err=True)
+        if topic.backup_error is not None:
+            text = f"the last backup of {topic.source} failed, and has older or fewer records: {topic.backup_error}"
+            click.echo(f"{topic.name}: {text}", err=True)
+        for text in topic.warnings:
+            click.echo(f"{topic.name}: {text}", err=True)
+    heads = ("topic", "source", "records", "written", "state")
+    show(form, heads, [(t.name, t.source, t.rows, t.written, t.state) for t in result.topics])
     for name, offsets in sorted(result.offsets.items()):
         click.echo(f"group {name}: {len(offsets)} offsets", err=True)
-    if not dry_run:
+    if dry_run:
+        rows = sum(topic.rows for topic in result.topics if topic.state != "present")
+        click.echo(f"the files are complete, and {rows:,} records would be restored", err=True)
+    else:
         written = sum(topic.written for topic in result.topics)
         seconds = time.monotonic() - started
         records = f"{written:,} record{'s' if written != 1 else ''}"
