@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         RetriableError,
         WakeupError,
     )
+    from samsarrow.glue import GlueSchemaRegistry
     from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
     from samsarrow.metrics.client import (
         AdminMetrics,
@@ -131,6 +132,7 @@ _MODULES = {
     "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
     "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics", "ShareConsumerMetrics"),
     "producer": ("Producer",),
+    "glue": ("GlueSchemaRegistry",),
     "registry": ("RegisteredSchema", "SchemaReference", "SchemaRegistry"),
     "segment": ("read_segment",),
     "share": ("ShareConsumer",),
@@ -215,6 +217,7 @@ __all__ = [
     "DeadLetter",
     "DelegationToken",
     "Delivery",
+    "GlueSchemaRegistry",
     "GroupDescription",
     "GroupListing",
     "GroupMember",

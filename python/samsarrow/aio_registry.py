@@ -19,6 +19,7 @@ from samsarrow.registry import (
     SchemaType,
     _check,
     _new,
+    _number,
     _pairs,
     _schema,
     _shown,
@@ -84,7 +85,7 @@ class AsyncSchemaRegistry:
         references: Sequence[SchemaReference] = (),
         normalize: bool = False,
     ) -> int:
-        return await self._open.register(subject, _new(schema, schema_type, references), normalize)
+        return _number(await self._open.register(subject, _new(schema, schema_type, references), normalize))
 
     @names_arguments
     async def lookup(
@@ -96,7 +97,7 @@ class AsyncSchemaRegistry:
         references: Sequence[SchemaReference] = (),
         normalize: bool = False,
     ) -> int:
-        return await self._open.lookup(subject, _new(schema, schema_type, references), normalize)
+        return _number(await self._open.lookup(subject, _new(schema, schema_type, references), normalize))
 
     @names_arguments
     async def check(

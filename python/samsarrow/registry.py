@@ -178,7 +178,7 @@ class SchemaRegistry:
                 reasons.
             RegistryError: the schema is invalid, or the registry cannot be reached.
         """
-        return self._open.register(subject, _new(schema, schema_type, references), normalize).wait()
+        return _number(self._open.register(subject, _new(schema, schema_type, references), normalize).wait())
 
     @names_arguments
     def lookup(
@@ -206,7 +206,7 @@ class SchemaRegistry:
             SchemaNotFoundError: the subject has no such schema.
             RegistryError: the schema is invalid, or the registry cannot be reached.
         """
-        return self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait()
+        return _number(self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait())
 
     @names_arguments
     def check(
@@ -337,6 +337,12 @@ def _schema(
         raise TypeError(f"subject must be str, not {type(subject).__name__}")
     number = None if isinstance(version, str) else to_integer(version, "version", 1, INT32)
     return core.schema_of_subject(subject, number).then(_registered)
+
+
+def _number(key: int | bytes) -> int:
+    """Returns an id of a registry with Confluent's API, whose ids are numbers."""
+    assert isinstance(key, int)
+    return key
 
 
 def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _core.Call[None]:

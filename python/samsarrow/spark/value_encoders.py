@@ -19,7 +19,7 @@ from samsarrow.spark.values import FORMATS, Schemed, arguments, registry_client
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
 
-Ids: TypeAlias = tuple[tuple[tuple[str, str], int], ...]
+Ids: TypeAlias = tuple[tuple[tuple[str, str], int | bytes], ...]
 """Ids of schemas by subject and text."""
 
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.registry_schemas import RegistryFormat, split_source
-from samsarrow.values.subjects import SubjectStrategy, record_name, subject_of
+from samsarrow.values.registry_schemas import Registry, RegistryFormat, split_source
+from samsarrow.values.subjects import SubjectStrategy, record_name
 
 __all__ = ["Avro"]
 
@@ -49,16 +48,16 @@ class Avro(RegistryFormat):
 
     def __init__(
         self,
-        source: Schema | SchemaRegistry | None = None,
+        source: Schema | Registry | None = None,
         /,
         *,
         schema: Schema | None = None,
-        registry: SchemaRegistry | None = None,
+        registry: Registry | None = None,
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
         writers: Mapping[int | str | UUID, Schema] | Sequence[Schema] = (),
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "header", "confluent", "apicurio8", "single-object", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "single-object", "glue", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         recursion: int = 0,
         ignore_rules: bool = False,
@@ -86,7 +85,8 @@ class Avro(RegistryFormat):
                 (or `__key_schema_id`), Apicurio's header `apicurio.value.contentId` (or `apicurio.key.contentId`), or
                 Confluent's prefix, which is byte 0 and an id of 4 bytes; the prefix is written. `header` requires one
                 of the headers, `confluent` the prefix. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a
-                fingerprint. `none`: no frame.
+                fingerprint. `glue`: byte 3, the compression (0 none, 5 zlib) and the UUID of a schema version, as the
+                serializers of AWS Glue write them; with a `GlueSchemaRegistry`, `auto` is `glue`. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
             recursion: number of times that a type that contains itself is followed. Deeper values are invalid. With 0,
                 reading such a type is rejected.
@@ -140,6 +140,7 @@ class Avro(RegistryFormat):
                 "subject_strategy": subject_strategy,
             }
         )
+        framing = self._arguments["framing"]
         self._decoder_args = (known_writers, None if fields is None else list(fields), framing, enums, recursion)
         # Encoders by column type, topic, and whether they encode keys.
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
@@ -159,8 +160,7 @@ class Avro(RegistryFormat):
 
     def _subject(self, topic: str | None, key: bool, record: str | None) -> str:
         """Returns the subject of the schema in the registry."""
-        subject: str | None = self._arguments["subject"]
-        return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
+        return self._subject_of(self._arguments["subject_strategy"], topic, key, record)
 
     async def _encoder(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
@@ -170,8 +170,7 @@ class Avro(RegistryFormat):
         if cache_key not in self._encoders:
             text, references, schema_id = await self._write_schema(run, like, topic, key)
             framing: str = self._arguments["framing"]
-            numeric_id = schema_id if isinstance(schema_id, int) else None
-            encoder = _core.ValueEncoder.avro(text, references, like, framing, numeric_id)
+            encoder = _core.ValueEncoder.avro(text, references, like, framing, schema_id)
             in_headers = self._writes_headers
             self._encoders[cache_key] = (
                 InHeaders(encoder, await self._header(run, schema_id)) if in_headers else encoder
@@ -183,14 +182,14 @@ class Avro(RegistryFormat):
     ) -> tuple[str, list[str], int | bytes | None]:
         """Returns the schema to write with, the schemas it refers to, and its id or GUID if frames contain one."""
         arguments, known_writers = self._arguments, self._decoder_args[0]
-        framed = arguments["framing"] in ("auto", "header", "confluent", "apicurio8")
+        framed = arguments["framing"] in ("auto", "header", "confluent", "apicurio8", "glue")
         if self._registry is None:
             if not framed:
                 return known_writers[0][1] if arguments["schema"] is None else _text(arguments["schema"]), [], None
             match known_writers:
                 case [(int() as schema_id, text)]:
                     return text, [], schema_id
-                case [(bytes() as guid, text)] if self._writes_headers:
+                case [(bytes() as guid, text)] if arguments["framing"] in ("header", "glue"):
                     return text, [], guid
             why = f"framing {arguments['framing']!r} needs the id of the written schema, which is unknown"
             raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
@@ -199,7 +198,7 @@ class Avro(RegistryFormat):
             record = arguments["name"] if schema is None else _core.avro_name(_text(schema), [])
             latest = await self._latest(run, self._subject(topic, key, record))
             self._check_rules(latest, latest.subject, "writes")
-            return latest.schema, list(latest.needed), latest.id if framed else None
+            return latest.schema, list(latest.needed), self._frame_id(latest) if framed else None
         text = self._derived(like, topic, key) if arguments["schema"] is None else _text(arguments["schema"])
         # Creates an encoder first, which raises an error if the columns do not fit, so that the schema is not
         # registered.

@@ -11,10 +11,10 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import BadValueError, ConfigurationError
-from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.registry import RegisteredSchema
 from samsarrow.values.headers import InHeaders
 from samsarrow.values.json_text import JsonTextEncoder
-from samsarrow.values.registry_schemas import RegistryFormat, split_source
+from samsarrow.values.registry_schemas import Registry, RegistryFormat, split_source
 
 __all__ = ["Json", "infer_schema"]
 
@@ -45,15 +45,15 @@ class Json(RegistryFormat):
 
     def __init__(
         self,
-        source: Schema | SchemaRegistry | None = None,
+        source: Schema | Registry | None = None,
         /,
         *,
         schema: Schema | None = None,
-        registry: SchemaRegistry | None = None,
+        registry: Registry | None = None,
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "header", "confluent", "apicurio8", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "glue", "none"] = "auto",
         ignore_rules: bool = False,
         auto_register: bool = True,
     ) -> None:
@@ -70,8 +70,9 @@ class Json(RegistryFormat):
                 skipped. A path passes through lists and maps to their items.
             framing: the frame before a value, which is skipped, because decoding JSON does not need the writer's
                 schema. `auto` is Confluent's prefix (byte 0 and an id of 4 bytes) or no frame, `confluent` requires the
-                prefix, `apicurio8` has an id of 8 bytes, and with `none` values have no frame. With `header` they have
-                no frame either; a header that identifies the schema is written.
+                prefix, `apicurio8` has an id of 8 bytes, `glue` byte 3, the compression (0 none, 5 zlib) and the UUID
+                of a schema version, and with `none` values have no frame. With a `GlueSchemaRegistry`, `auto` is
+                `glue`. With `header` they have no frame either; a header that identifies the schema is written.
             ignore_rules: whether to read values whose `schema` has rules (data contracts), which samsarrow does not
                 execute.
             auto_register: whether to register the JSON Schema to write with, once. Otherwise it must already be
@@ -122,10 +123,7 @@ class Json(RegistryFormat):
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
-        subject: str | None = self._arguments["subject"]
-        if subject is None and topic is None:
-            raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
-        return subject or f"{topic}-{'key' if key else 'value'}"
+        return self._subject_of("topic", topic, key, None)
 
     async def _registered(self, run: RunCall, subject: str) -> RegisteredSchema:
         """Returns the schema of a subject in the registry."""
@@ -139,14 +137,14 @@ class Json(RegistryFormat):
         """Returns the encoder of columns of this type. Registers the schema if `auto_register` is set."""
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
-            if framing in ("header", "confluent", "apicurio8"):
+            if framing in ("header", "confluent", "apicurio8", "glue"):
                 text = f"framing {framing!r} needs the id of the written schema, which is unknown"
                 raise ConfigurationError(f"{text}: give a registry")
             return JsonTextEncoder(like, b"", _core.ValueDecoder.json(_columns(schema), (), (), None, framing))
         subject = self._subject(topic, key)
         if schema is None:
             latest = await self._registered(run, subject)
-            schema_id = latest.id
+            schema_id = self._frame_id(latest)
             reader = _core.ValueDecoder.json(latest.schema, latest.needed, latest.links, None, framing)
         else:
             text = _columns(schema)
@@ -163,6 +161,8 @@ class Json(RegistryFormat):
             raise ConfigurationError(f"the registry returned no id for the schema of subject {subject}")
         if framing == "header":
             return InHeaders(JsonTextEncoder(like, b"", reader), await self._header(run, schema_id))
+        if isinstance(schema_id, bytes):
+            return JsonTextEncoder(like, b"\3\0" + schema_id, reader)
         return JsonTextEncoder(like, b"\0" + schema_id.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
     async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:

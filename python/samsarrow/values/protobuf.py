@@ -10,10 +10,8 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.registry_schemas import RegistryFormat, split_source
-from samsarrow.values.subjects import subject_of
+from samsarrow.values.registry_schemas import Registry, RegistryFormat, split_source
 
 __all__ = ["Protobuf"]
 
@@ -41,17 +39,17 @@ class Protobuf(RegistryFormat):
 
     def __init__(
         self,
-        source: str | bytes | SchemaRegistry | None = None,
+        source: str | bytes | Registry | None = None,
         /,
         *,
         schema: str | bytes | None = None,
-        registry: SchemaRegistry | None = None,
+        registry: Registry | None = None,
         message: str | None = None,
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
         imports: Mapping[str, str] | None = None,
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "header", "confluent", "apicurio8", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "glue", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         recursion: int = 0,
         ignore_rules: bool = False,
@@ -78,7 +76,9 @@ class Protobuf(RegistryFormat):
                 `__value_schema_id` (or `__key_schema_id`), or Confluent's prefix, which is byte 0, an id of 4 bytes,
                 and the indexes of the message type; the prefix is written. `header` requires the header, `confluent`
                 the prefix. `apicurio8`: byte 0, an id of 8 bytes, and the name of the message type as Apicurio's
-                serializers write it. `none`: no frame.
+                serializers write it. `glue`: byte 3, the compression (0 none, 5 zlib), the UUID of a schema version,
+                and the index of the message type, as the serializers of AWS Glue write them; with a
+                `GlueSchemaRegistry`, `auto` is `glue`. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
             recursion: number of times that a message type that contains itself is followed. Deeper values are invalid.
                 With 0, reading such a message type is rejected.
@@ -116,7 +116,7 @@ class Protobuf(RegistryFormat):
                 "use_latest": use_latest,
             }
         )
-        by_id = registry is not None
+        by_id, framing = registry is not None, self._arguments["framing"]
         self._decoder_args = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
         self._imports = list((imports or {}).values())
         # Encoders by column type and subject.
@@ -138,8 +138,7 @@ class Protobuf(RegistryFormat):
 
     def _subject(self, topic: str | None, key: bool) -> str:
         """Returns the subject of the schema in the registry."""
-        subject: str | None = self._arguments["subject"]
-        return subject_of("topic", topic, key, None) if subject is None else subject
+        return self._subject_of("topic", topic, key, None)
 
     async def _encoder(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
@@ -158,13 +157,13 @@ class Protobuf(RegistryFormat):
 
     async def _write_schema(
         self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
-    ) -> tuple[str | bytes, list[str], int | None]:
+    ) -> tuple[str | bytes, list[str], int | bytes | None]:
         """Returns the schema to write with, the schemas it refers to, and its id if frames contain one."""
         arguments, schema = self._arguments, self._arguments["schema"]
         if self._registry is not None and (schema is None or arguments["use_latest"]):
             latest = await self._latest(run, self._subject(topic, key))
             self._check_rules(latest, latest.subject, "writes")
-            return latest.schema, [*latest.needed, *self._imports], latest.id
+            return latest.schema, [*latest.needed, *self._imports], self._frame_id(latest)
         if not framed:
             return schema, self._imports, None
         if self._registry is None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
+from samsarrow.glue import GlueSchemaRegistry
 from samsarrow.registry import RegisteredSchema, SchemaRegistry, SchemaType, _new, _schema
+from samsarrow.values.subjects import SubjectStrategy, subject_of
 
 T = TypeVar("T")
+
+Registry: TypeAlias = SchemaRegistry | GlueSchemaRegistry
+"""Client of a registry, from which formats fetch schemas."""
 
 
 class RegistryFormat:
@@ -28,13 +33,14 @@ class RegistryFormat:
 
     def _keep(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
-        self._registry: SchemaRegistry | None = arguments["registry"]
+        self._registry: Registry | None = arguments["registry"]
+        arguments["framing"] = _framing(arguments["framing"], self._registry)
         # Decoders by subject; None for the schema that was passed as an argument.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
         # Row schemas from the registry, by subject.
         self._schemas: dict[str, RegisteredSchema] = {}
         # Schema ids by subject and text.
-        self._ids: dict[tuple[str, str], int] = {}
+        self._ids: dict[tuple[str, str], int | bytes] = {}
 
     async def _latest(self, run: RunCall, subject: str) -> RegisteredSchema:
         """Returns the requested version of a subject, by default the latest version. It is fetched only once."""
@@ -53,7 +59,7 @@ class RegistryFormat:
             text = f"the schema of subject {subject} has rules, which samsarrow does not run"
             raise ConfigurationError(f"{text}: ignore_rules=True {action} values as they are")
 
-    async def _id_of(self, run: RunCall, subject: str, text: str) -> int:
+    async def _id_of(self, run: RunCall, subject: str, text: str) -> int | bytes:
         """Returns the id of a schema to write with. The schema is registered or looked up only once."""
         assert self._registry is not None
         if (subject, text) not in self._ids:
@@ -61,6 +67,22 @@ class RegistryFormat:
             register_or_lookup = core.register if self._arguments["auto_register"] else core.lookup
             self._ids[subject, text] = await run(register_or_lookup(subject, _new(text, self._kind, ()), False))
         return self._ids[subject, text]
+
+    def _frame_id(self, schema: RegisteredSchema) -> int | bytes | None:
+        """Returns the id or the UUID that frames of values with this schema have."""
+        if isinstance(self._registry, GlueSchemaRegistry):
+            return None if schema.guid is None else schema.guid.bytes
+        return schema.id
+
+    def _subject_of(self, strategy: SubjectStrategy, topic: str | None, key: bool, record: str | None) -> str:
+        """Returns the subject, or in AWS Glue the name of the schema, of values or keys of a topic."""
+        subject: str | None = self._arguments["subject"]
+        if subject is not None:
+            return subject
+        # The serializers of AWS name schemas of values after the topic.
+        if isinstance(self._registry, GlueSchemaRegistry) and strategy == "topic" and topic is not None and not key:
+            return topic
+        return subject_of(strategy, topic, key, record)
 
     async def _header(self, run: RunCall, schema_id: int | bytes | None) -> bytes:
         """Returns the header value that identifies a schema by its GUID, as Confluent's serializers do.
@@ -105,15 +127,27 @@ class RegistryFormat:
         return f"{type(self).__name__}({', '.join(arguments)})"
 
 
+def _framing(framing: str, registry: Registry | None) -> str:
+    """Returns the framing of values whose schemas are in the registry."""
+    if isinstance(registry, GlueSchemaRegistry):
+        if framing not in ("auto", "glue", "none"):
+            text = f"framing {framing!r} has an id that AWS Glue Schema Registry does not have"
+            raise ConfigurationError(f"{text}: leave framing out, or pass framing='glue' or 'none'")
+        return "glue" if framing == "auto" else framing
+    if framing == "glue" and registry is not None:
+        raise ConfigurationError("framing 'glue' has UUIDs of AWS Glue: pass a GlueSchemaRegistry as the registry")
+    return framing
+
+
 def split_source(
-    source: T | SchemaRegistry | None, schema: T | None, registry: SchemaRegistry | None
-) -> tuple[T | None, SchemaRegistry | None]:
+    source: T | Registry | None, schema: T | None, registry: Registry | None
+) -> tuple[T | None, Registry | None]:
     """Returns the schema and the registry. One of them may have been passed as the positional argument `source`."""
     for text in (source, schema):
         if isinstance(text, str) and text.lstrip().lower().startswith(("http://", "https://")):
             # The URL is not shown, because it may have a password.
             raise ConfigurationError("a URL is no schema: for a registry, pass SchemaRegistry(url)")
-    if isinstance(source, SchemaRegistry):
+    if isinstance(source, (SchemaRegistry, GlueSchemaRegistry)):
         if registry is not None:
             raise TypeError("the registry is passed twice")
         return schema, source

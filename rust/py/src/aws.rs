@@ -1,4 +1,4 @@
-//! AWS credentials for AWS_MSK_IAM that are obtained in Python.
+//! AWS credentials that are obtained in Python, for AWS_MSK_IAM and AWS Glue Schema Registry.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use samsarrow_bridge::callback_threads::{self, CallbackQueue, RunsOn};
 use samsarrow_client::config::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
-use samsarrow_client::config::{Mechanism, SaslOptions};
+use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
 use samsarrow_client::error::{Error, Foreign};
+use samsarrow_client::security::aws::has_aws_environment;
 use samsarrow_client::security::redact::redact;
-use samsarrow_client::security::sasl::has_aws_environment;
 use samsarrow_wire::sync::lock;
 use tokio::sync::oneshot;
 
@@ -18,20 +18,27 @@ const NAME: &str = "AWS credentials";
 
 type CredentialsResult = Result<AwsCredentials, Error>;
 
-/// Sets the credential source of a client that uses AWS_MSK_IAM. A client without AWS options needs no source if the
-/// environment variables contain the credentials.
+/// Sets the credential source of a client that uses AWS_MSK_IAM.
 pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions) -> PyResult<()> {
-    if sasl.mechanism != Mechanism::AwsMskIam || sasl.aws.is_empty() && has_aws_environment() {
-        return Ok(());
+    if sasl.mechanism == Mechanism::AwsMskIam {
+        sasl.aws_provider = provider(py, &sasl.aws)?;
     }
-    let options: BTreeMap<&str, &str> = sasl.aws.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    Ok(())
+}
+
+/// Returns the credential source for the options of MSK's login module. Without options, no source is needed if the
+/// environment variables contain the credentials.
+pub(crate) fn provider(py: Python<'_>, options: &[(String, Secret)]) -> PyResult<Option<AwsProvider>> {
+    if options.is_empty() && has_aws_environment() {
+        return Ok(None);
+    }
+    let options: BTreeMap<&str, &str> = options.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
     let source = py.import("samsarrow._aws")?.getattr("Source")?.call1((options,))?;
     let source = PythonCredentialSource {
         source: Arc::new(source.unbind()),
         queue: callback_threads::spawn(py, "samsarrow-credentials", RunsOn::NativeThread)?,
     };
-    sasl.aws_provider = Some(AwsProvider(Arc::new(source)));
-    Ok(())
+    Ok(Some(AwsProvider(Arc::new(source))))
 }
 
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, with_header};
 
-use crate::value_options::ProtobufSchema;
+use crate::value_options::{ProtobufSchema, PySchemaId};
 
 /// Row, None, field, reason and None. This is the layout of the decoder's bad values, which have a schema id and a
 /// schema description instead of None.
@@ -39,12 +39,13 @@ impl ValueEncoder {
         needed: Vec<String>,
         like: &Bound<'_, PyAny>,
         framing: &str,
-        schema_id: Option<u64>,
+        schema_id: Option<PySchemaId>,
     ) -> PyResult<Self> {
         let column = column(like)?;
         let Some(framing) = Framing::from_name(framing) else {
             return Err(to_py(py, &Error::configuration(format!("unknown framing {framing:?}"))));
         };
+        let schema_id = schema_id.map(PySchemaId::into_schema_id);
         let build = || Encoder::avro(&Schema::parse_with(schema, &needed)?, column.data_type(), framing, schema_id);
         build().map(|encoder| Self { encoder }).map_err(|error| schema_error(py, &error))
     }
@@ -59,12 +60,13 @@ impl ValueEncoder {
         message: Option<&str>,
         like: &Bound<'_, PyAny>,
         framing: &str,
-        schema_id: Option<u64>,
+        schema_id: Option<PySchemaId>,
     ) -> PyResult<Self> {
         let column = column(like)?;
         let Some(framing) = Framing::from_name(framing) else {
             return Err(to_py(py, &Error::configuration(format!("unknown framing {framing:?}"))));
         };
+        let schema_id = schema_id.map(PySchemaId::into_schema_id);
         let build = || {
             let writer = proto::Writer::new(&schema.parse(&needed)?, message)?;
             Encoder::protobuf(writer, column.data_type(), framing, schema_id)

@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::runtime::Owned;
-use samsarrow_client::config::RegistryOptions;
+use samsarrow_client::config::{GlueOptions, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error;
 use samsarrow_client::schema_registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
 
-use crate::config;
+use crate::value_options::PySchemaId;
+use crate::{aws, config};
 
 /// Name, subject and version of a reference.
 type PyReference = (String, String, i32);
@@ -25,6 +26,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    fn create(py: Python<'_>, options: Result<RegistryOptions, Error>) -> PyResult<Self> {
+        let core = options.and_then(|options| Core::new(&options)).map_err(|error| to_py(py, &error))?;
+        Ok(Self { core: Owned::new("schema registry's client", core) })
+    }
+
     /// Returns a handle of the client that can be used without the GIL.
     pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Core> {
         Ok(self.core.get(py)?.clone())
@@ -41,11 +47,28 @@ impl Registry {
         context: Option<String>,
         options: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<Self> {
-        let raise = |error: Error| to_py(py, &error);
-        let values = options.iter().map(|(name, value)| Ok((name.clone(), config::convert(name, value)?)));
-        let values: Vec<_> = values.collect::<Result<_, Error>>().map_err(raise)?;
-        let options = RegistryOptions::parse(urls, context, values).map_err(raise)?;
-        Ok(Self { core: Owned::new("schema registry's client", Core::new(&options).map_err(raise)?) })
+        let options = RegistryOptions::parse(urls, context, option_values(py, &options)?);
+        Self::create(py, options)
+    }
+
+    /// Creates a client of AWS Glue Schema Registry. `aws` are options of MSK's login module, which select credentials.
+    #[staticmethod]
+    #[pyo3(signature = (region, registry, compatibility, endpoint, aws, options))]
+    fn glue(
+        py: Python<'_>,
+        region: Option<String>,
+        registry: &str,
+        compatibility: &str,
+        endpoint: Option<String>,
+        aws: Vec<(String, String)>,
+        options: Vec<(String, Bound<'_, PyAny>)>,
+    ) -> PyResult<Self> {
+        let aws = aws.into_iter().map(|(name, value)| (name, value.into())).collect();
+        let glue = GlueOptions::new(region, registry, compatibility, aws).map_err(|error| to_py(py, &error))?;
+        let provider = aws::provider(py, &glue.aws)?;
+        let glue = GlueOptions { provider, ..glue };
+        let options = RegistryOptions::glue(glue, endpoint, option_values(py, &options)?);
+        Self::create(py, options)
     }
 
     fn schema_of_id(&self, py: Python<'_>, schema_id: u64) -> PyResult<Call> {
@@ -77,13 +100,13 @@ impl Registry {
     fn register(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
         let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.register(&subject, &schema, normalize).await };
-        Ok(Call::new(work, |py, id| id.into_py_any(py)))
+        Ok(Call::new(work, |py, key| py_key(key).into_py_any(py)))
     }
 
     fn lookup(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
         let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.lookup(&subject, &schema, normalize).await };
-        Ok(Call::new(work, |py, id| id.into_py_any(py)))
+        Ok(Call::new(work, |py, key| py_key(key).into_py_any(py)))
     }
 
     /// Returns the reasons why a schema is incompatible with the registered schemas of a subject.
@@ -103,6 +126,18 @@ impl Registry {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.core.get(py)?.close();
         Ok(())
+    }
+}
+
+fn option_values(py: Python<'_>, options: &[(String, Bound<'_, PyAny>)]) -> PyResult<Vec<(String, OptionValue)>> {
+    let values = options.iter().map(|(name, value)| Ok((name.clone(), config::convert(name, value)?)));
+    values.collect::<Result<_, Error>>().map_err(|error| to_py(py, &error))
+}
+
+fn py_key(key: SchemaKey) -> PySchemaId {
+    match key {
+        SchemaKey::Id(id) => PySchemaId::Number(id),
+        SchemaKey::Guid(guid) => PySchemaId::Guid(guid),
     }
 }
 

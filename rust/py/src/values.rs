@@ -251,7 +251,7 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let config_error = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| config_error(error.to_string()));
-        let framings = ["auto", "header", "confluent", "apicurio8", "single-object", "none"];
+        let framings = ["auto", "header", "confluent", "apicurio8", "single-object", "glue", "none"];
         let framing = Framing::among(&framings, framing).map_err(config_error)?;
         let enums = enums_of(enums).map_err(config_error)?;
         let mut known = Writers::default();
@@ -277,7 +277,7 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let config_error = |text: String| to_py(py, &Error::configuration(text));
         let framing = Framing::from_name(framing).ok_or_else(|| {
-            config_error(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
+            config_error(format!("framing must be auto, header, confluent, apicurio8, glue or none, not {framing:?}"))
         })?;
         let schema = match schema.extract::<String>() {
             Ok(text) => json::Schema::parse(&text, &needed, &links).map_err(|error| config_error(error.to_string()))?,
@@ -306,8 +306,8 @@ impl ValueDecoder {
         recursion: usize,
     ) -> PyResult<Self> {
         let config_error = |text: String| to_py(py, &Error::configuration(text));
-        let framing =
-            Framing::among(&["auto", "header", "confluent", "apicurio8", "none"], framing).map_err(config_error)?;
+        let framing = Framing::among(&["auto", "header", "confluent", "apicurio8", "glue", "none"], framing)
+            .map_err(config_error)?;
         let enums = enums_of(enums).map_err(config_error)?;
         let schema = schema.parse(&needed).map_err(|error| config_error(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };

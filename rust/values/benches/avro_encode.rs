@@ -73,7 +73,7 @@ fn events(dictionary: bool) -> RecordBatch {
 
 fn encoder(rows: &StructArray) -> Encoder {
     let schema = Schema::parse(EVENT).expect("a schema");
-    Encoder::avro(&schema, rows.data_type(), Framing::Confluent, Some(1)).expect("columns that fit")
+    Encoder::avro(&schema, rows.data_type(), Framing::Confluent, Some(SchemaId::Id(1))).expect("columns that fit")
 }
 
 fn check(values: &BinaryArray, rows: &StructArray) {

@@ -23,6 +23,9 @@ const MAX_ROWS: usize = i32::MAX as usize;
 /// as a value, but takes no bytes in the input.
 const MAX_NULL: u64 = 16 << 20;
 
+/// Maximum capacity of the buffer for decompressed payloads that is kept for the next value, in bytes.
+const MAX_KEPT: usize = 1 << 20;
+
 /// Options for decoding values that have schemas.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -47,6 +50,8 @@ pub struct Decoder {
     width: u64,
     /// Number of bytes in the columns at which an array is full.
     limit: u64,
+    /// Buffer for the frame and the decompressed payload of a value.
+    inflated: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -127,7 +132,7 @@ impl Decoder {
 
     fn of(columns: Columns, shape: Shape, format: Format) -> Decoder {
         let width = shape_growth(&shape);
-        Decoder { columns, shape, format, rows: 0, width, limit: u64::MAX }
+        Decoder { columns, shape, format, rows: 0, width, limit: u64::MAX, inflated: Vec::new() }
     }
 
     /// Adds the writer's schema for an id. If it cannot be resolved to the reader's schema, values with this id are
@@ -223,6 +228,9 @@ impl Decoder {
             self.rows += 1;
             return Ok(());
         };
+        if framing::is_compressed(self.framing(), value) {
+            return self.push_compressed(value, header);
+        }
         let done = match &mut self.format {
             Format::Plain(plain) => plain.push(value, &self.shape.slot, &mut self.columns),
             Format::Avro(avro) => avro.push(value, header, &mut self.columns),
@@ -235,6 +243,31 @@ impl Decoder {
                 Ok(())
             }
             Err(fault) => Err(self.reject_row(value, header, *fault)),
+        }
+    }
+
+    /// Appends a row for a value whose payload is compressed.
+    #[cold]
+    fn push_compressed(&mut self, value: &[u8], header: Option<&[u8]>) -> Result<(), ValueError> {
+        let mut inflated = std::mem::take(&mut self.inflated);
+        let done = match framing::inflate(value, &mut inflated) {
+            Ok(()) => self.push(Some(&inflated), header),
+            Err(error) => {
+                let reason = Reason::Other(error.to_string().into());
+                Err(self.reject_row(value, header, Fault { reason, path: String::new() }))
+            }
+        };
+        inflated.shrink_to(MAX_KEPT);
+        self.inflated = inflated;
+        done
+    }
+
+    fn framing(&self) -> Framing {
+        match &self.format {
+            Format::Plain(_) => Framing::Bare,
+            Format::Avro(avro) => avro.framing,
+            Format::Json(json) => json.framing,
+            Format::Protobuf(protobuf) => protobuf.framing,
         }
     }
 

@@ -20,8 +20,8 @@ const SLACK: usize = 64;
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
-    /// Frame before each Avro value, padded with zeros to 16 bytes.
-    prefix: [u8; 16],
+    /// Frame before each Avro value, padded with zeros to 32 bytes, so that it is copied without a function call.
+    prefix: [u8; 32],
     prefix_len: usize,
     /// Maximum size of the data in one array in bytes. Offsets of arrays have 32 bits.
     max_bytes: usize,
@@ -53,11 +53,11 @@ impl Encoder {
         schema: &Schema,
         data_type: &DataType,
         framing: Framing,
-        id: Option<u64>,
+        id: Option<SchemaId>,
     ) -> Result<Encoder, SchemaError> {
         let id = match framing {
             Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
-            _ => id.map(SchemaId::Id),
+            _ => id,
         };
         let bytes = framing::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
         let raw = matches!(schema.root.kind, Kind::Bytes) && framing.is_confluents();
@@ -73,9 +73,9 @@ impl Encoder {
         writer: proto::Writer,
         data_type: &DataType,
         framing: Framing,
-        id: Option<u64>,
+        id: Option<SchemaId>,
     ) -> Result<Encoder, SchemaError> {
-        let frame = framing::prefix(framing, id.map(SchemaId::Id));
+        let frame = framing::prefix(framing, id);
         let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
         frame.extend_from_slice(writer.which(framing)?);
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
@@ -90,7 +90,7 @@ impl Encoder {
     }
 
     fn new(format: Format, data_type: &DataType, frame: &[u8]) -> Result<Encoder, SchemaError> {
-        let mut prefix = [0; 16];
+        let mut prefix = [0; 32];
         prefix.iter_mut().zip(frame).for_each(|(to, from)| *to = *from);
         let encoder = Encoder { format, prefix, prefix_len: frame.len(), max_bytes: i32::MAX as usize };
         // Report type mismatches here instead of at the first row.
@@ -159,7 +159,7 @@ impl Encoder {
             (Format::Plain(plain), Rows::Values(source)) => plain.write(source, row, out),
             (Format::Avro(_, raw), Rows::Values(source)) => {
                 let prefix = ShortBytes::of(&self.prefix, 0, self.prefix_len).unwrap_or(ShortBytes::from(&[][..]));
-                prefix.append_short::<16>(out);
+                prefix.append_short::<32>(out);
                 if *raw { encode::unprefixed(source, row, out) } else { source.run(row, out) }
             }
             (Format::Protobuf(_, frame), Rows::Messages(source)) => {

@@ -83,7 +83,7 @@ impl Format {
         match self {
             Format::Plain(_) | Format::Json { .. } => None,
             Format::Avro { options, .. } => split(options.framing, value, header).ok().map(|(id, _)| id),
-            Format::Protobuf { options, .. } => proto::split(options.framing, value, header).ok().map(|(id, ..)| id),
+            Format::Protobuf { options, .. } => proto::id(options.framing, value, header),
         }
     }
 
@@ -129,7 +129,7 @@ impl Format {
         headers: Option<&Headers>,
     ) -> BTreeSet<SchemaId> {
         let Some((_, writers)) = self.writers() else { return BTreeSet::new() };
-        let (mut found, mut last) = (BTreeSet::new(), None);
+        let (mut found, mut last, mut last_id) = (BTreeSet::new(), None, None);
         for (row, value) in values.enumerate() {
             let Some(value) = value else { continue };
             let header = headers.and_then(|headers| headers.of_row(row));
@@ -141,7 +141,7 @@ impl Format {
             if header.is_none() && headers.is_some_and(|headers| headers.other(row, value).is_some()) {
                 continue;
             }
-            let Some(id) = self.id(value, header) else { continue };
+            let Some(id) = self.id(value, header).filter(|id| last_id.replace(*id) != Some(*id)) else { continue };
             // Id 0 does not exist in registries.
             if id != SchemaId::Id(0) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
                 found.insert(id);

@@ -1,6 +1,18 @@
 //! Framing of values: the id of the writer's schema, in a record header or before the value.
 
 use std::fmt;
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+
+/// First byte of the frames of AWS Glue Schema Registry.
+const GLUE_VERSION: u8 = 3;
+/// Second byte of a frame of AWS Glue Schema Registry before a payload that is compressed with zlib.
+const GLUE_ZLIB: u8 = 5;
+/// Length of a frame of AWS Glue Schema Registry.
+const GLUE_LEN: usize = 18;
+/// Maximum size of a decompressed payload. A payload of a few kilobytes could otherwise expand to gigabytes.
+const MAX_INFLATED: u64 = 64 << 20;
 
 /// Location and format of the id of the writer's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +28,9 @@ pub enum Framing {
     Apicurio,
     /// Avro single-object encoding: the bytes C3 01 and the fingerprint of the schema before the value.
     SingleObject,
+    /// Byte 3, the compression (0 none, 5 zlib) and the UUID of a schema version before the value, as the serializers of
+    /// AWS Glue Schema Registry write them.
+    Glue,
     /// No schema id.
     Bare,
 }
@@ -29,6 +44,7 @@ impl Framing {
             "confluent" => Some(Framing::Confluent),
             "apicurio8" => Some(Framing::Apicurio),
             "single-object" => Some(Framing::SingleObject),
+            "glue" => Some(Framing::Glue),
             "none" => Some(Framing::Bare),
             _ => None,
         }
@@ -171,6 +187,7 @@ pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameEr
         (Framing::SingleObject, Some(SchemaId::Fingerprint(print))) => {
             Ok([&[0xc3, 0x01][..], &print.to_le_bytes()].concat())
         }
+        (Framing::Glue, Some(SchemaId::Guid(version))) => Ok([&[GLUE_VERSION, 0][..], &version].concat()),
         _ => Err(FrameError::Id),
     }
 }
@@ -186,8 +203,8 @@ pub enum FrameError {
     None,
     /// The value has a frame of AWS Glue's registry.
     #[error(
-        "no schema id: the value has a frame of AWS Glue's registry (03, the compression, the id of a version), which has no \
-         Confluent API"
+        "no schema id: the value has a frame of AWS Glue Schema Registry (03, the compression, the UUID of a schema version): \
+         read it with framing \"glue\", or with a GlueSchemaRegistry"
     )]
     Glue,
     /// The record has no header with a schema id.
@@ -202,9 +219,18 @@ pub enum FrameError {
     /// No message indexes.
     #[error("no message indexes follow the schema's id")]
     Indexes,
+    /// No message index.
+    #[error("no index of the message follows the UUID of the schema version")]
+    Index,
     /// No message name.
     #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
     Name,
+    /// Invalid zlib data.
+    #[error("the frame of AWS Glue Schema Registry says zlib, and the payload is not valid zlib data")]
+    Zlib,
+    /// The decompressed payload is too large.
+    #[error("the payload decompresses to more than {MAX_INFLATED} bytes")]
+    Inflated,
     /// The framing requires a schema id, but none is known.
     #[error("the framing has the schema's id, and none is known")]
     Id,
@@ -236,7 +262,36 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
             Some(([0xc3, 0x01, print @ ..], rest)) => Ok((SchemaId::Fingerprint(u64::from_le_bytes(*print)), rest)),
             _ => Err(FrameError::Prefix("C3 01 and 8 bytes")),
         },
+        (Framing::Glue, _) => match value.split_first_chunk::<18>() {
+            Some(([GLUE_VERSION, 0 | GLUE_ZLIB, version @ ..], rest)) => Ok((SchemaId::Guid(*version), rest)),
+            _ => Err(FrameError::Prefix("byte 3, byte 0 or 5, and a UUID of 16 bytes")),
+        },
         (Framing::Bare, _) => Ok((SchemaId::Bare, value)),
+    }
+}
+
+/// Returns true if the value has a frame of AWS Glue Schema Registry and a compressed payload.
+#[inline]
+pub(crate) fn is_compressed(framing: Framing, value: &[u8]) -> bool {
+    framing == Framing::Glue && matches!(value, [GLUE_VERSION, GLUE_ZLIB, ..])
+}
+
+/// Writes the frame and the decompressed payload of a value for which [`is_compressed`] is true.
+///
+/// # Errors
+/// Fails if the payload is not valid zlib data, or if it is larger than [`MAX_INFLATED`].
+pub(crate) fn inflate(value: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
+    let (frame, payload) = value.split_at_checked(GLUE_LEN).ok_or(FrameError::Zlib)?;
+    out.clear();
+    out.extend_from_slice(frame);
+    if let Some(compression) = out.get_mut(1) {
+        *compression = 0;
+    }
+    let read = ZlibDecoder::new(payload).take(MAX_INFLATED + 1).read_to_end(out);
+    match read {
+        Ok(len) if len as u64 > MAX_INFLATED => Err(FrameError::Inflated),
+        Ok(_) => Ok(()),
+        Err(_) => Err(FrameError::Zlib),
     }
 }
 
@@ -274,6 +329,38 @@ mod tests {
         let print = SchemaId::Fingerprint(1);
         assert_eq!(split(Framing::SingleObject, b"\xc3\x01\x01\0\0\0\0\0\0\0rest", None), Ok((print, rest)));
         assert_eq!(split(Framing::Bare, rest, Some(b"x")), Ok((SchemaId::Bare, rest)));
+    }
+
+    #[test]
+    fn glue_frames_are_split_and_inflated() {
+        use std::io::Write;
+
+        let version = *b"0123456789abcdef";
+        let value = |compression: u8, payload: &[u8]| [&[3, compression][..], &version, payload].concat();
+        let id = SchemaId::Guid(version);
+        assert_eq!(split(Framing::Glue, &value(0, b"rest"), None), Ok((id, &b"rest"[..])));
+        assert_eq!(prefix(Framing::Glue, Some(id)), Ok(value(0, b"")));
+        assert_eq!(prefix(Framing::Glue, Some(SchemaId::Id(1))), Err(FrameError::Id));
+        for bad in [&b""[..], b"\x03", &value(1, b""), &value(0, b"")[..17], &[&[4][..], &value(0, b"")[1..]].concat()]
+        {
+            assert!(matches!(split(Framing::Glue, bad, None), Err(FrameError::Prefix(_))), "{bad:?}");
+        }
+        let zlib = |payload: &[u8]| {
+            let mut encoder = flate2::write::ZlibEncoder::new(value(5, b""), flate2::Compression::fast());
+            encoder.write_all(payload).unwrap();
+            encoder.finish().unwrap()
+        };
+        let (mut out, text) = (b"earlier".to_vec(), vec![7; 100_000]);
+        let compressed = zlib(&text);
+        assert!(is_compressed(Framing::Glue, &compressed) && !is_compressed(Framing::Auto, &compressed));
+        assert_eq!(split(Framing::Glue, &compressed, None).unwrap().0, id);
+        inflate(&compressed, &mut out).unwrap();
+        assert_eq!(out, value(0, &text));
+        for len in 0..compressed.len() {
+            assert_eq!(inflate(&compressed[..len], &mut out), Err(FrameError::Zlib), "{len}");
+        }
+        assert_eq!(inflate(&zlib(&vec![0; (64 << 20) + 1]), &mut out), Err(FrameError::Inflated));
+        assert_eq!(inflate(&zlib(&vec![0; 64 << 20]), &mut out), Ok(()));
     }
 
     #[test]

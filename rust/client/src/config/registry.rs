@@ -7,8 +7,10 @@ use super::parse::find;
 use super::table::{Kind, OptionSpec};
 use super::values::{Setting, Values};
 use super::{ClientKind, OptionValue, TlsOptions, nearest};
+use crate::config::credentials::AwsProvider;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+use crate::security::aws::region_of_environment;
 
 const MAX: i64 = i32::MAX as i64;
 
@@ -61,9 +63,87 @@ pub struct RegistryOptions {
     pub missing_kept: Duration,
     /// TLS settings for `https:` URLs.
     pub tls: TlsOptions,
+    /// Options of AWS Glue Schema Registry; `None` for a registry with Confluent's API.
+    pub glue: Option<GlueOptions>,
+}
+
+/// Options of a client of AWS Glue Schema Registry.
+#[derive(Debug, Clone)]
+pub struct GlueOptions {
+    /// AWS region.
+    pub region: String,
+    /// Name of the registry.
+    pub registry: String,
+    /// Compatibility mode of new schemas, such as `BACKWARD`.
+    pub compatibility: String,
+    /// Options that select credentials, with the names of MSK's login module.
+    pub aws: Vec<(String, Secret)>,
+    /// Source of credentials that the application supplies.
+    pub provider: Option<AwsProvider>,
+}
+
+/// Compatibility modes of AWS Glue Schema Registry.
+const COMPATIBILITIES: [&str; 8] =
+    ["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD", "FORWARD_ALL", "FULL", "FULL_ALL"];
+
+impl GlueOptions {
+    /// Creates the options. The region defaults to that of the environment.
+    ///
+    /// # Errors
+    /// Fails if the region is unknown, or if a name or the compatibility mode is invalid.
+    pub fn new(
+        region: Option<String>,
+        registry: &str,
+        compatibility: &str,
+        aws: Vec<(String, Secret)>,
+    ) -> Result<Self> {
+        let region = region.or_else(|| region_of_environment(|name| std::env::var(name).ok()));
+        let region = region.ok_or_else(|| {
+            Error::configuration("AWS Glue Schema Registry needs a region: pass region, or set AWS_REGION")
+        })?;
+        let is_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(is_label) {
+            return Err(Error::configuration(format!("region must be a name such as eu-central-1, not {region:?}")));
+        }
+        let compatibility = compatibility.to_ascii_uppercase();
+        if !COMPATIBILITIES.contains(&&*compatibility) {
+            let known = COMPATIBILITIES.join(", ");
+            return Err(Error::configuration(format!("compatibility must be one of {known}, not {compatibility:?}")));
+        }
+        if registry.is_empty() {
+            return Err(Error::configuration(
+                "registry_name must not be empty; AWS calls the default one default-registry",
+            ));
+        }
+        Ok(Self { region, registry: registry.to_owned(), compatibility, aws, provider: None })
+    }
+
+    /// Returns the URL of AWS Glue in the region.
+    fn url(&self) -> String {
+        let suffix = if self.region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        format!("https://glue.{}.{suffix}", self.region)
+    }
 }
 
 impl RegistryOptions {
+    /// Parses the options of a client of AWS Glue Schema Registry. `endpoint` replaces the URL of the region.
+    ///
+    /// # Errors
+    /// Fails with [`Error::Configuration`] like [`Self::parse`], and if a login other than AWS credentials is configured.
+    pub fn glue(
+        glue: GlueOptions,
+        endpoint: Option<String>,
+        pairs: impl IntoIterator<Item = (String, OptionValue)>,
+    ) -> Result<Self> {
+        let options = Self::parse(vec![endpoint.unwrap_or_else(|| glue.url())], None, pairs)?;
+        if options.login != RegistryLogin::None {
+            return Err(Error::configuration(
+                "AWS Glue Schema Registry accepts AWS credentials only: leave out basic.auth.user.info and bearer.auth.token",
+            ));
+        }
+        Ok(Self { glue: Some(glue), ..options })
+    }
+
     /// Parses the options. The dotted and the snake_case form of a name refer to the same option.
     ///
     /// # Errors
@@ -132,6 +212,7 @@ impl RegistryOptions {
             missing_wait: millis("missing.id.retries.wait.ms"),
             missing_kept: Duration::from_secs(number("missing.id.cache.ttl.sec")),
             tls: values.tls()?,
+            glue: None,
         })
     }
 }

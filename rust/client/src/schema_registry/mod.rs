@@ -1,6 +1,7 @@
-//! Client of a schema registry with Confluent's API: schemas by id, by GUID and by subject.
+//! Client of a schema registry with Confluent's API or of AWS Glue Schema Registry: schemas by id, by GUID and by subject.
 
 mod cache;
+mod glue;
 mod references;
 mod schema;
 mod transport;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use self::cache::Cache;
+use self::glue::Glue;
 use self::references::{Needed, context_of};
 pub use self::schema::{Link, NewSchema, Reference, RegisteredSchema};
 use self::transport::{ErrorResponse, Transport};
@@ -57,6 +59,8 @@ struct Inner {
     context: String,
     missing_wait: Duration,
     missing_kept: Duration,
+    /// AWS Glue Schema Registry; `None` for a registry with Confluent's API.
+    glue: Option<Glue>,
     schemas: Cache<SchemaKey, Arc<RegisteredSchema>>,
     /// Schemas by subject, version, and true if the lookup includes deleted versions.
     versions: Cache<(String, i32, bool), Arc<RegisteredSchema>>,
@@ -71,6 +75,7 @@ impl Registry {
         let inner = Inner {
             transport: Transport::new(options)?,
             context: options.context.clone(),
+            glue: options.glue.as_ref().map(Glue::new),
             missing_wait: options.missing_wait,
             missing_kept: options.missing_kept,
             schemas: Cache::default(),
@@ -110,6 +115,13 @@ impl Registry {
     /// # Errors
     /// Fails like [`Self::schema`], except that a not-found result is not cached.
     pub async fn version(&self, subject: &str, version: Option<i32>) -> Result<Arc<RegisteredSchema>> {
+        if let Some(glue) = &self.inner.glue {
+            let schema = Arc::new(glue.by_name(&self.inner.transport, subject, version).await?);
+            if let Some(guid) = schema.guid.as_deref().and_then(parse_uuid) {
+                self.inner.schemas.put(SchemaKey::Guid(guid), Arc::clone(&schema));
+            }
+            return Ok(schema);
+        }
         let schema = match version {
             Some(version) => self.inner.by_version(subject, version, false).await?,
             None => Arc::new(
@@ -133,6 +145,9 @@ impl Registry {
     /// # Errors
     /// Fails like [`Self::version`].
     pub async fn versions(&self, subject: &str) -> Result<Vec<i32>> {
+        if let Some(glue) = &self.inner.glue {
+            return glue.versions(&self.inner.transport, subject).await;
+        }
         let context = format!("versions of subject {subject}");
         let path = format!("/subjects/{}/versions", self.inner.percent_encode(subject));
         let response = self.inner.get(&path, &context).await?;
@@ -145,6 +160,9 @@ impl Registry {
     /// # Errors
     /// Fails with [`Error::Registry`] if the registry cannot be reached.
     pub async fn subjects(&self) -> Result<Vec<String>> {
+        if let Some(glue) = &self.inner.glue {
+            return glue.names(&self.inner.transport).await;
+        }
         let context = &self.inner.context;
         let path = match context.as_str() {
             "" => "/subjects".to_owned(),
@@ -157,20 +175,23 @@ impl Registry {
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(context.as_str())).map(str::to_owned).collect())
     }
 
-    /// Registers a schema and returns its id. A schema that is already registered keeps its id.
+    /// Registers a schema and returns its id, or its UUID in AWS Glue Schema Registry. A schema that is already registered keeps its id.
     ///
     /// # Errors
     /// Fails with [`Error::SchemaIncompatible`], which contains the registry's reasons, if the schema is incompatible,
     /// and with [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
-    pub async fn register(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<u64> {
+    pub async fn register(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<SchemaKey> {
         let inner = &self.inner;
+        if let Some(glue) = &inner.glue {
+            return glue.register(&inner.transport, subject, schema).await.map(SchemaKey::Guid);
+        }
         let context = format!("a schema for subject {subject}");
         let query = if normalize { "?normalize=true" } else { "" };
         let path = format!("/subjects/{}/versions{query}", inner.percent_encode(subject));
         let error_response = match inner.transport.send(Method::POST, &path, Some(&schema.body())).await? {
             Ok(response) => {
                 inner.schemas.forget_missing();
-                return response.get("id").and_then(Value::as_u64).ok_or_else(|| inner.unexpected_response(&context));
+                return inner.id_in(&response, &context);
             }
             Err(error_response) => error_response,
         };
@@ -187,19 +208,22 @@ impl Registry {
         Err(Error::SchemaIncompatible { text, reasons })
     }
 
-    /// Returns the id of a schema that is already registered.
+    /// Returns the id, or in AWS Glue Schema Registry the UUID, of a schema that is already registered.
     ///
     /// # Errors
     /// Fails with [`Error::SchemaNotFound`] if the subject has no such schema, and with [`Error::Registry`] if the
     /// registry cannot be reached.
-    pub async fn lookup(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<u64> {
+    pub async fn lookup(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<SchemaKey> {
         let inner = &self.inner;
+        if let Some(glue) = &inner.glue {
+            return glue.lookup(&inner.transport, subject, schema).await.map(SchemaKey::Guid);
+        }
         let context = format!("a schema of subject {subject}");
         let query = if normalize { "?normalize=true" } else { "" };
         let path = format!("/subjects/{}{query}", inner.percent_encode(subject));
         let response = inner.transport.send(Method::POST, &path, Some(&schema.body())).await?;
         let response = response.map_err(|error_response: ErrorResponse| error_response.error(&context))?;
-        response.get("id").and_then(Value::as_u64).ok_or_else(|| inner.unexpected_response(&context))
+        inner.id_in(&response, &context)
     }
 
     /// Returns the reasons why a schema is incompatible with earlier versions. The list is empty if the schema is
@@ -209,6 +233,11 @@ impl Registry {
     /// Fails with [`Error::Registry`] if the schema is invalid or the registry cannot be reached.
     pub async fn check(&self, subject: &str, schema: &NewSchema) -> Result<Vec<String>> {
         let inner = &self.inner;
+        if inner.glue.is_some() {
+            return Err(Error::configuration(
+                "AWS Glue Schema Registry checks the compatibility of a version only when it is registered",
+            ));
+        }
         let context = format!("a schema for subject {subject}");
         let path = format!("/compatibility/subjects/{}/versions?verbose=true", inner.percent_encode(subject));
         let response = match inner.transport.send(Method::POST, &path, Some(&schema.body())).await? {
@@ -237,6 +266,9 @@ impl Registry {
     /// # Errors
     /// Fails with [`Error::Registry`] if the registry cannot be reached.
     pub async fn compatibility(&self, subject: Option<&str>) -> Result<String> {
+        if let Some(glue) = &self.inner.glue {
+            return glue.compatibility(&self.inner.transport, subject).await;
+        }
         let path = match subject {
             Some(subject) => format!("/config/{}?defaultToGlobal=true", self.inner.percent_encode(subject)),
             None if self.inner.context.is_empty() => "/config".to_owned(),
@@ -252,6 +284,14 @@ impl Registry {
 
 impl Inner {
     async fn by_key(self: &Arc<Self>, key: SchemaKey) -> Result<RegisteredSchema> {
+        if let Some(glue) = &self.glue {
+            return match key {
+                SchemaKey::Guid(guid) => glue.by_uuid(&self.transport, &format_uuid(&guid), &key.to_string()).await,
+                SchemaKey::Id(id) => Err(Error::SchemaNotFound(format!(
+                    "schema id {id}: AWS Glue Schema Registry has UUIDs instead of numbers"
+                ))),
+            };
+        }
         let path = match key {
             SchemaKey::Id(id) if self.context.is_empty() => format!("/schemas/ids/{id}"),
             // The id is unique only within the context, so the request names the context.
@@ -311,13 +351,22 @@ impl Inner {
         }
     }
 
+    fn id_in(&self, response: &Value, context: &str) -> Result<SchemaKey> {
+        let id = response.get("id").and_then(Value::as_u64);
+        id.map(SchemaKey::Id).ok_or_else(|| self.unexpected_response(context))
+    }
+
     fn unexpected_response(&self, context: &str) -> Error {
-        Error::Registry {
-            url: self.transport.url(),
-            reason: format!("{context}: unexpected response: is this its url?"),
-            status: None,
-            retriable: false,
-        }
+        unexpected_response(&self.transport, context)
+    }
+}
+
+fn unexpected_response(transport: &Transport, context: &str) -> Error {
+    Error::Registry {
+        url: transport.url(),
+        reason: format!("{context}: unexpected response: is this its url?"),
+        status: None,
+        retriable: false,
     }
 }
 
@@ -340,6 +389,14 @@ fn format_uuid(bytes: &[u8; 16]) -> String {
     let digits = format!("{number:032x}");
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// Parses the text of a UUID.
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let has_hyphens = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
+    let digits = text.replace('-', "");
+    let valid = has_hyphens && digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    valid.then(|| u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)).flatten()
 }
 
 #[cfg(test)]

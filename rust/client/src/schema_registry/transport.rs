@@ -1,5 +1,7 @@
 //! Sends requests to a schema registry, retries them, and tries all URLs of the registry.
 
+mod aws;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use tokio::time::sleep;
 use crate::config::{RegistryLogin, RegistryOptions};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+use crate::security::aws::CredentialSources;
 use crate::security::http::{Client, Endpoint, Proxy, Response, ServerProfile};
 use crate::security::redact::Redactor;
 use crate::security::tls::{Tls, tls_errors};
@@ -41,16 +44,17 @@ static PROFILE: ServerProfile = ServerProfile {
 pub(super) struct ErrorResponse {
     pub(super) url: String,
     pub(super) status: StatusCode,
-    /// Error code of the registry, which begins with the HTTP status.
-    pub(super) code: i64,
+    /// Error code of the registry: a number that begins with the HTTP status, or the name of an error of AWS.
+    pub(super) code: String,
     pub(super) message: String,
+    /// True if the schema, subject or version does not exist.
+    missing: bool,
 }
 
 impl ErrorResponse {
-    /// Returns true if the schema, subject or version does not exist. These have codes such as 40403, whereas an
-    /// unknown path has the code 404.
+    /// Returns true if the schema, subject or version does not exist.
     pub(super) fn is_missing(&self) -> bool {
-        self.status == StatusCode::NOT_FOUND && self.code != 404
+        self.missing
     }
 
     /// Converts the error response to an error of the client.
@@ -71,13 +75,36 @@ impl ErrorResponse {
     }
 }
 
+/// Credentials of requests.
+#[derive(Debug)]
+enum Login {
+    None,
+    /// Value of the header Authorization.
+    Header(HeaderValue),
+    /// AWS credentials, which sign each request to AWS Glue in a region.
+    Aws(CredentialSources, String),
+}
+
+/// Request to a registry.
+#[derive(Debug, Clone, Copy)]
+struct Request<'a> {
+    method: &'a Method,
+    path: &'a str,
+    /// Operation of AWS Glue; `None` for a registry with Confluent's API.
+    target: Option<&'static str>,
+    body: &'a str,
+}
+
+/// Response of a registry, or its error response.
+type Responded = std::result::Result<Value, ErrorResponse>;
+
 /// HTTP transport of a registry client.
 #[derive(Debug)]
 pub(super) struct Transport {
     clients: Vec<Client>,
     /// Index of the HTTP client whose URL responded last.
     first: AtomicUsize,
-    authorization: Option<HeaderValue>,
+    login: Login,
     redactor: Redactor,
     max_retries: u32,
     wait: Duration,
@@ -99,8 +126,8 @@ impl Transport {
         }
         let https = endpoints.iter().any(|endpoint| endpoint.https);
         let tls = https.then(|| Tls::new(&options.tls)).transpose()?.map(Arc::new);
-        let (authorization, secrets) = login(&options.login)?;
-        if authorization.is_some()
+        let (login, secrets) = login(options)?;
+        if matches!(login, Login::Header(_))
             && let Some(open) = endpoints.iter().find(|endpoint| !endpoint.https && !endpoint.is_local())
         {
             tracing::warn!("{} gets the credentials unencrypted: use https", open.display_url);
@@ -113,7 +140,7 @@ impl Transport {
         Ok(Self {
             clients: endpoints.into_iter().map(client).collect::<Result<_>>()?,
             first: AtomicUsize::new(0),
-            authorization,
+            login,
             redactor: Redactor::from_secrets(secrets),
             max_retries: options.max_retries,
             wait: options.retry_wait,
@@ -143,30 +170,33 @@ impl Transport {
     ///
     /// # Errors
     /// Fails if none of the URLs responds as a registry, or if the registry rejects the login.
-    pub(super) async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<std::result::Result<Value, ErrorResponse>> {
-        let mut closed = self.closed.subscribe();
+    pub(super) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Responded> {
         let body = body.map(Value::to_string).unwrap_or_default();
+        self.send_until_closed(Request { method: &method, path, target: None, body: &body }).await
+    }
+
+    /// Sends a request of an operation of AWS Glue, and returns the response or error response.
+    ///
+    /// # Errors
+    /// Fails if AWS Glue cannot be reached, or if it rejects the credentials.
+    pub(super) async fn call(&self, target: &'static str, body: &Value) -> Result<Responded> {
+        let body = body.to_string();
+        self.send_until_closed(Request { method: &Method::POST, path: "/", target: Some(target), body: &body }).await
+    }
+
+    async fn send_until_closed(&self, request: Request<'_>) -> Result<Responded> {
+        let mut closed = self.closed.subscribe();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the schema registry's client")),
-            done = self.send_with_retries(&method, path, &body) => done,
+            done = self.send_with_retries(request) => done,
         }
     }
 
-    async fn send_with_retries(
-        &self,
-        method: &Method,
-        path: &str,
-        body: &str,
-    ) -> Result<std::result::Result<Value, ErrorResponse>> {
+    async fn send_with_retries(&self, request: Request<'_>) -> Result<Responded> {
         let mut retries = 0;
         loop {
-            let error = match self.try_each_url(method, path, body).await {
+            let error = match self.try_each_url(request).await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
@@ -184,17 +214,12 @@ impl Transport {
     }
 
     /// Tries each URL once, starting with the URL that responded last.
-    async fn try_each_url(
-        &self,
-        method: &Method,
-        path: &str,
-        body: &str,
-    ) -> Result<std::result::Result<Value, ErrorResponse>> {
+    async fn try_each_url(&self, request: Request<'_>) -> Result<Responded> {
         let first = self.first.load(Ordering::Relaxed);
         let mut failure = None;
         for index in (0..self.clients.len()).map(|step| (first + step) % self.clients.len()) {
             let Some(client) = self.clients.get(index) else { continue };
-            match self.send_to(client, method, path, body).await {
+            match self.send_to(client, request).await {
                 Ok(done) => {
                     self.first.store(index, Ordering::Relaxed);
                     return Ok(done);
@@ -211,29 +236,36 @@ impl Transport {
         Err(failure.unwrap_or_else(|| Error::configuration("a schema registry needs a url")))
     }
 
-    async fn send_to(
-        &self,
-        client: &Client,
-        method: &Method,
-        path: &str,
-        body: &str,
-    ) -> Result<std::result::Result<Value, ErrorResponse>> {
+    async fn send_to(&self, client: &Client, request: Request<'_>) -> Result<Responded> {
+        let Request { method, path, target, body } = request;
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, ACCEPTED);
-        if !body.is_empty() {
-            headers.insert(CONTENT_TYPE, JSON);
-        }
-        if let Some(authorization) = &self.authorization {
-            headers.insert(AUTHORIZATION, authorization.clone());
+        match (&self.login, target) {
+            (Login::Aws(sources, region), Some(target)) => {
+                let credentials = sources.find().await?;
+                aws::sign(&mut headers, &credentials, region, &client.endpoint.authority(), target, body)?;
+            }
+            (login, _) => {
+                headers.insert(ACCEPT, ACCEPTED);
+                if !body.is_empty() {
+                    headers.insert(CONTENT_TYPE, JSON);
+                }
+                if let Login::Header(authorization) = login {
+                    headers.insert(AUTHORIZATION, authorization.clone());
+                }
+            }
         }
         let base = client.endpoint.path.split('?').next().unwrap_or_default().trim_end_matches('/');
         let path = format!("{base}{path}");
         let _permit = self.permits.acquire().await;
         let response = client.request(method.clone(), &path, headers, body.to_owned()).await;
-        self.read(&client.endpoint, &response.map_err(from_connection_error)?)
+        let response = response.map_err(from_connection_error)?;
+        if target.is_some() {
+            return aws::read(&client.endpoint, &response, |text| self.shown(text));
+        }
+        self.read(&client.endpoint, &response)
     }
 
-    fn read(&self, endpoint: &Endpoint, response: &Response) -> Result<std::result::Result<Value, ErrorResponse>> {
+    fn read(&self, endpoint: &Endpoint, response: &Response) -> Result<Responded> {
         let status = response.status;
         let json: Option<Value> = serde_json::from_slice(&response.body).ok();
         if status.is_success() {
@@ -264,12 +296,13 @@ impl Transport {
                 Err(failed(format!("it answers {} {message}", status.as_u16()), true))
             }
             _ if status.is_server_error() => Err(failed(format!("it answers {} {message}", status.as_u16()), true)),
-            _ => Ok(Err(ErrorResponse {
-                url: endpoint.display_url.clone(),
-                status,
-                code: code.unwrap_or_else(|| status.as_u16().into()),
-                message,
-            })),
+            _ => {
+                let code = code.unwrap_or_else(|| status.as_u16().into());
+                // Missing schemas, subjects and versions have codes such as 40403, and an unknown path has the code 404.
+                let missing = status == StatusCode::NOT_FOUND && code != 404;
+                let (url, code) = (endpoint.display_url.clone(), code.to_string());
+                Ok(Err(ErrorResponse { url, status, code, message, missing }))
+            }
         }
     }
 
@@ -300,10 +333,14 @@ fn from_connection_error(error: Error) -> Error {
     }
 }
 
-/// Returns the authorization header and the secrets to redact.
-fn login(login: &RegistryLogin) -> Result<(Option<HeaderValue>, Vec<Secret>)> {
-    let (text, mut secrets) = match login {
-        RegistryLogin::None => return Ok((None, Vec::new())),
+/// Returns the login and the secrets to redact.
+fn login(options: &RegistryOptions) -> Result<(Login, Vec<Secret>)> {
+    if let Some(glue) = &options.glue {
+        let sources = CredentialSources::new(&glue.aws, glue.provider.clone());
+        return Ok((Login::Aws(sources, glue.region.clone()), Vec::new()));
+    }
+    let (text, mut secrets) = match &options.login {
+        RegistryLogin::None => return Ok((Login::None, Vec::new())),
         RegistryLogin::Basic(user) => {
             let encoded = Secret::from(BASE64_STANDARD.encode(user.reveal()));
             let password = user.reveal().split_once(':').map_or("", |(_, password)| password);
@@ -315,5 +352,5 @@ fn login(login: &RegistryLogin) -> Result<(Option<HeaderValue>, Vec<Secret>)> {
     let mut value = value.map_err(|_| Error::configuration("the registry's name, password or token cannot be sent"))?;
     value.set_sensitive(true);
     secrets.push(text);
-    Ok((Some(value), secrets))
+    Ok((Login::Header(value), secrets))
 }

@@ -11,7 +11,7 @@ use super::schemas::{changed, evolved, made};
 use crate::bytes::havoc;
 use crate::random::Random;
 use crate::targets::Values;
-use crate::targets::values::{FRAMINGS, PLAIN, SCHEMAS, WRITERS};
+use crate::targets::values::{FRAMINGS, GLUE, PLAIN, SCHEMAS, WRITERS, framing_of};
 use crate::tree::{Node, Number, Packing};
 
 /// Returns the target's flags and schemas, and the tree of the values.
@@ -41,11 +41,13 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
             rows
         }
         Values::Framed | Values::Json | Values::JsonSchema => {
-            if random.one_in(2) {
+            if random.one_in(6) {
+                flags |= GLUE;
+            } else if random.one_in(2) {
                 // Select `Auto` more often, because it accepts most framings.
                 flags -= flags % FRAMINGS.len() as u8;
             }
-            let framing = FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default();
+            let framing = framing_of(flags);
             let plain = PLAIN.get(usize::from(flags) / FRAMINGS.len() % PLAIN.len()).copied().unwrap_or(Plain::String);
             Node::Group((0..random.below(9)).map(|_| framed(framing, plain, random)).collect())
         }
@@ -179,6 +181,10 @@ fn framed(framing: Framing, plain: Plain, random: &mut Random) -> Node {
             let schema = WRITERS.get(random.below(WRITERS.len())).and_then(|text| Schema::parse(text).ok());
             let print = schema.map_or(0, |schema| schema.fingerprint());
             Node::Raw([&[0xc3, 1], &print.to_le_bytes()[..]].concat())
+        }
+        Framing::Glue => {
+            let compression = [0, 5].get(random.below(2)).copied().unwrap_or_default();
+            Node::Raw([vec![3, compression], vec![number; 16]].concat())
         }
         Framing::Bare | Framing::Header => Node::Group(Vec::new()),
     };

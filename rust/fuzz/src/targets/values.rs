@@ -96,10 +96,20 @@ pub(super) fn resolve(input: &[u8]) {
 
 pub(crate) const FRAMINGS: [Framing; 6] =
     [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare, Framing::Header];
+/// Flags from which on the framing is that of AWS Glue. The framings of smaller flags are those of inputs in the corpus.
+pub(crate) const GLUE: u8 = 240;
 pub(crate) const PLAIN: [Plain; 8] =
     [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
 /// Writer schemas of framed values. Schema ids are 1, 2 and 3; a GUID consists of 16 bytes with the same number.
 pub(crate) const WRITERS: [&str; 3] = ["bytes", "string", "long"];
+
+/// Returns the framing that the flags of an input determine.
+pub(crate) fn framing_of(flags: u8) -> Framing {
+    if flags >= GLUE {
+        return Framing::Glue;
+    }
+    FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default()
+}
 
 /// Input: a byte that determines framing and primitive type, then values, each with an optional header.
 pub(super) fn framed(input: &[u8]) {
@@ -116,7 +126,7 @@ pub(super) fn framed(input: &[u8]) {
         }
         rows.push(Row { header, value: value(&mut rest) });
     }
-    let framing = FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default();
+    let framing = framing_of(flags);
     for row in &rows {
         let Some(value) = row.value else { continue };
         if let Ok((id, payload)) = framing::split(framing, value, row.header) {

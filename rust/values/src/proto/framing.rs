@@ -35,6 +35,9 @@ pub enum Which<'a> {
     At(MessageIndexes<'a>),
     /// Name of the message without the package, as Apicurio's serializers write it.
     Named(&'a str),
+    /// Index among the full names of all messages of the file in lexicographic order, as the serializers of AWS Glue
+    /// Schema Registry write it.
+    Sorted(usize),
 }
 
 /// Splits a value into its schema id, message type and payload. If Confluent's serializers write the id into a header,
@@ -65,11 +68,25 @@ pub fn split<'a>(
             let (name, rest) = split_name(rest).ok_or(FrameError::Name)?;
             Ok((id, Which::Named(name), rest))
         }
+        Framing::Glue => {
+            let mut input = ByteReader::new(rest);
+            let index = input.varint().ok().and_then(|index| usize::try_from(index).ok());
+            Ok((id, Which::Sorted(index.ok_or(FrameError::Index)?), input.rest()))
+        }
         _ => {
             let (indexes, rest) = split_indexes(rest).ok_or(FrameError::Indexes)?;
             Ok((id, Which::At(indexes), rest))
         }
     }
+}
+
+/// Returns the schema id of a value, or `None` if it has none. In values of AWS Glue Schema Registry, which may be
+/// compressed, the message type is not checked.
+pub(crate) fn id(framing: Framing, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
+    if framing == Framing::Glue {
+        return crate::framing::split(framing, value, None).ok().map(|(id, _)| id);
+    }
+    split(framing, value, header).ok().map(|(id, ..)| id)
 }
 
 /// Parses the message name that Apicurio's serializers write: a message with a length prefix, which contains the name

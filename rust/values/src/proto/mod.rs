@@ -22,5 +22,6 @@ mod time;
 
 pub(crate) use encode::Source;
 pub use encode::Writer;
+pub(crate) use framing::id;
 pub use framing::{MessageIndexes, Which, split};
 pub use schema::Schema;

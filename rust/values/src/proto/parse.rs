@@ -2,6 +2,7 @@
 
 use super::file::{Enum, Features, Field, File, Label, Message, Scalar, Syntax, Type};
 use super::lexer::{Lexer, Token};
+use super::schema::MAP_ENTRY;
 use crate::error::SchemaError;
 
 /// Maximum nesting of messages.
@@ -344,7 +345,7 @@ impl<'a> Parser<'a> {
             packed: None,
             features: Features::default(),
         };
-        let entry = format!("{name} (an entry)");
+        let entry = format!("{name}{MAP_ENTRY}");
         let fields = vec![part("key", 1, key), part("value", 2, value)];
         message.messages.push(Message { name: entry.clone(), fields, entry: true, ..Message::default() });
         Ok((name, Type::Named(entry)))

@@ -63,7 +63,7 @@ impl Reader {
     }
 
     pub(crate) fn id_of(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
-        framing::split(self.framing, value, header).ok().map(|(id, ..)| id)
+        framing::id(self.framing, value, header)
     }
 
     /// Decodes a value, and appends it as the row with the index `row`.
@@ -131,12 +131,15 @@ impl Reader {
         let found = match which {
             Which::At(indexes) => {
                 let numbers = indexes.numbers().unwrap_or_default();
-                writer.at_indexes(&numbers).ok_or_else(|| format!("message of indexes {numbers:?}"))
+                writer.at_indexes(&numbers).cloned().ok_or_else(|| format!("message of indexes {numbers:?}"))
             }
-            Which::Named(name) => writer.named(name).ok_or_else(|| format!("message {name} of the file itself")),
+            Which::Sorted(index) => writer.sorted(index).ok_or_else(|| format!("message with index {index} by name")),
+            Which::Named(name) => {
+                writer.named(name).cloned().ok_or_else(|| format!("message {name} of the file itself"))
+            }
         };
         match found {
-            Ok(name) if *name == self.name => Ok(()),
+            Ok(name) if name == self.name => Ok(()),
             Ok(name) => Err(Reason::Other(format!("it is a {name}, and {} is read", self.name).into()).into()),
             Err(sought) => Err(Reason::Other(format!("its schema has no {sought}").into()).into()),
         }

@@ -11,6 +11,9 @@ use super::resolve_names::resolve_names;
 use super::{descriptor, parse};
 use crate::error::SchemaError;
 
+/// Suffix of the names of map entries in parsed text. It contains a space, so that no declared message has such a name.
+pub(super) const MAP_ENTRY: &str = " (an entry)";
+
 /// Messages declared in a `.proto` file and its imports.
 #[derive(Debug, Clone)]
 pub struct Schema {
@@ -81,6 +84,20 @@ pub(crate) struct Enum {
     pub(super) values: Vec<(Box<str>, i32)>,
 }
 
+impl Message {
+    /// Returns the full name under which protoc declares the message: `Order.ItemCountsEntry` for the entries of the map
+    /// `item_counts`.
+    fn declared_name(&self) -> Arc<str> {
+        let Some(map) = self.name.strip_suffix(MAP_ENTRY) else { return Arc::clone(&self.name) };
+        let (parent, field) = map.rsplit_once('.').unwrap_or(("", map));
+        let words = field.split('_').map(|word| {
+            let mut letters = word.chars();
+            letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+        });
+        format!("{parent}.{}Entry", words.collect::<String>()).into()
+    }
+}
+
 impl Schema {
     /// Parses the text of a `.proto` file. Also accepts a descriptor in base64, which some clients register.
     ///
@@ -148,6 +165,26 @@ impl Schema {
             found = Some(&message.name);
         }
         found
+    }
+
+    /// Returns the full names of all messages of the file in lexicographic order: top-level and nested messages, groups
+    /// and map entries. Serializers of AWS Glue Schema Registry identify a message by its index in this list.
+    pub(super) fn sorted_names(&self) -> Vec<Arc<str>> {
+        let own = || self.pool.own.iter().filter_map(|id| self.pool.messages.get(*id));
+        let is_own = |name: &str| {
+            own().any(|message| {
+                name.strip_prefix(&*message.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        let messages = self.pool.messages.iter().filter(|message| is_own(&message.name));
+        let mut names: Vec<Arc<str>> = messages.map(Message::declared_name).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the full name of the message with this index in [`Self::sorted_names`].
+    pub(super) fn sorted(&self, index: usize) -> Option<Arc<str>> {
+        self.sorted_names().get(index).cloned()
     }
 
     /// Returns the full name of the top-level message with this name, which does not contain the package.

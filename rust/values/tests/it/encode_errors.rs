@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::primitive_serdes::Plain;
-use samsarrow_values::{EncodeError, Encoder, Framing};
+use samsarrow_values::{EncodeError, Encoder, Framing, SchemaId};
 
 fn encoder(schema: &str, data_type: &DataType) -> Result<Encoder, String> {
     let schema = Schema::parse(schema).unwrap();
@@ -88,8 +88,9 @@ fn rejects_types_with_other_meaning() {
     assert_eq!(error, "a column of Int32 cannot be written as short: cast it");
     let schema = Schema::parse("int").unwrap();
     let framed = |framing, id| Encoder::avro(&schema, &DataType::Int32, framing, id).unwrap_err().to_string();
+    assert_eq!(framed(Framing::Glue, Some(SchemaId::Id(1))), "the framing has the schema's id, and none is known");
     assert_eq!(framed(Framing::Confluent, None), "the framing has the schema's id, and none is known");
-    assert!(framed(Framing::Auto, Some(1 << 32)).contains("4 bytes"));
+    assert!(framed(Framing::Auto, Some(SchemaId::Id(1 << 32))).contains("4 bytes"));
 }
 
 #[test]

@@ -250,11 +250,13 @@ fn missing_columns_use_defaults() {
 fn frames_round_trip() {
     let schema = Schema::parse(r#""string""#).unwrap();
     let column = StringArray::from(vec![Some("one"), None, Some("")]);
+    let (id, version) = (SchemaId::Id(258), SchemaId::Guid(*b"0123456789abcdef"));
     for (framing, id, first) in [
-        (Framing::Auto, Some(258), &b"\0\0\0\x01\x02\x06one"[..]),
-        (Framing::Confluent, Some(258), b"\0\0\0\x01\x02\x06one"),
-        (Framing::Apicurio, Some(258), b"\0\0\0\0\0\0\0\x01\x02\x06one"),
+        (Framing::Auto, Some(id), &b"\0\0\0\x01\x02\x06one"[..]),
+        (Framing::Confluent, Some(id), b"\0\0\0\x01\x02\x06one"),
+        (Framing::Apicurio, Some(id), b"\0\0\0\0\0\0\0\x01\x02\x06one"),
         (Framing::SingleObject, None, b"\xc3\x01\xc7\x03\x45\x63\x72\x48\x01\x8f\x06one"),
+        (Framing::Glue, Some(version), b"\x03\x000123456789abcdef\x06one"),
         (Framing::Bare, None, b"\x06one"),
     ] {
         let encoder = Encoder::avro(&schema, column.data_type(), framing, id).unwrap();
@@ -263,12 +265,13 @@ fn frames_round_trip() {
         assert!(values.is_null(1));
         let mut decoder = Decoder::avro(&schema, &Options { framing, ..Options::default() }).unwrap();
         decoder.add_writer(SchemaId::Id(258), &schema);
+        decoder.add_writer(version, &schema);
         let (array, bad) = decode(&mut decoder, values.iter());
         assert_eq!((bad.len(), array.as_string::<i32>()), (0, &column), "{framing:?}");
     }
     let bytes = Schema::parse("bytes").unwrap();
     let column = BinaryArray::from_iter_values([vec![7; 300], vec![]]);
-    let encoder = Encoder::avro(&bytes, column.data_type(), Framing::Confluent, Some(1)).unwrap();
+    let encoder = Encoder::avro(&bytes, column.data_type(), Framing::Confluent, Some(SchemaId::Id(1))).unwrap();
     let values = encoder.encode(&column).unwrap().remove(0);
     assert_eq!((values.value(0).len(), values.value(1)), (305, &b"\0\0\0\0\x01"[..]));
     assert_eq!(encode(r#""bytes""#, &column).value(1), [0]);

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray, TimestampNanosecondArray, TimestampSecondArray};
 use arrow_schema::Field;
 use samsarrow_values::proto::{Schema, Writer};
-use samsarrow_values::{Decoder, EncodeError, Encoder, Framing, Options};
+use samsarrow_values::{Decoder, EncodeError, Encoder, Framing, Options, SchemaId};
 
 use crate::proto::{decoder, rows, shown};
 use crate::proto_hostile::{EVENT, event};
@@ -155,11 +155,34 @@ fn writes_message_indexes() {
     let (array, _) = decode(&mut decoder("syntax = 'proto3'; message D { int32 x = 1; }"), [Some(&b"\x08\x01"[..])]);
     let writer = Writer::new(&schema, Some("D")).unwrap();
     let made = |id| Encoder::protobuf(writer.clone(), array.data_type(), Framing::Auto, id);
-    let written = made(Some(7)).unwrap().encode(&array).unwrap();
+    let written = made(Some(SchemaId::Id(7))).unwrap().encode(&array).unwrap();
     assert_eq!(written[0].value(0), b"\0\0\0\0\x07\x04\x02\x02\x08\x01");
     assert_eq!(made(None).unwrap_err().to_string(), "the framing has the schema's id, and none is known");
     let known = Writer::new(&schema, Some("google.protobuf.Empty")).unwrap_err();
     assert!(known.to_string().contains("no indexes lead to it"));
+}
+
+#[test]
+fn glue_frames_have_index_in_sorted_names() {
+    let text = "syntax = 'proto3'; package shop; import 'other.proto'; message B { map<string, int32> item_counts = 1; \
+                message C {} message A { message D { int32 x = 1; } } } message Z {}";
+    let schema = Schema::parse_with(text, &["syntax = 'proto3'; package shop; message Aa {}".to_owned()]).unwrap();
+    let version = SchemaId::Guid([9; 16]);
+    let options = Options { framing: Framing::Glue, ..Options::default() };
+    // The names are shop.B, shop.B.A, shop.B.A.D, shop.B.C, shop.B.ItemCountsEntry and shop.Z.
+    for (message, index) in [("shop.B", 0), ("shop.B.A", 1), ("shop.B.A.D", 2), ("shop.B.C", 3), ("shop.Z", 5)] {
+        let mut decoder = Decoder::protobuf(&schema, Some(message), false, &options).unwrap();
+        decoder.add_protobuf_writer(version, &schema);
+        let writer = Writer::new(&schema, Some(message)).unwrap();
+        let encoder = Encoder::protobuf(writer, decoder.data_type(), Framing::Glue, Some(version)).unwrap();
+        let frame = [&[3, 0][..], &[9; 16], &[index]].concat();
+        assert_eq!(decoder.push(Some(&frame), None), Ok(()));
+        assert!(decoder.push(Some(&[&frame[..18], &[4]].concat()), None).is_err(), "an entry is no message to read");
+        assert!(decoder.push(Some(&frame[..18]), None).unwrap_err().to_string().contains("no index of the message"));
+        let rows = decoder.finish().unwrap();
+        let values = encoder.encode(&rows.slice(0, 1)).unwrap();
+        assert_eq!(values[0].value(0), frame, "{message}");
+    }
 }
 
 #[test]

@@ -26,7 +26,6 @@ use samsarrow_wire::messages::Request;
 
 use crate::error::Result;
 
-pub use iam::has_aws_environment;
 pub(crate) use login::{Login, Session};
 pub(crate) use login_backoff::LoginBackoff;
 

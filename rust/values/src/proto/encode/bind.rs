@@ -12,7 +12,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StructArray, UInt32Array, UInt64Array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
-use samsarrow_wire::varint::put_varlong;
+use samsarrow_wire::varint::{put_unsigned_varlong, put_varlong};
 
 use super::super::Schema;
 use super::super::arrow_types;
@@ -32,6 +32,8 @@ pub struct Writer {
     schema: Schema,
     message: usize,
     indexes: Vec<u8>,
+    /// Encoded index of the message in the frames of AWS Glue Schema Registry.
+    sorted: Vec<u8>,
     /// Encoded name of the message for Apicurio's frame; `None` for a nested message.
     name: Option<Vec<u8>>,
 }
@@ -60,7 +62,12 @@ impl Writer {
         if let ([_], Some(message)) = (&*way, schema.pool.messages.get(id)) {
             framing::put_name(message.name.rsplit('.').next().unwrap_or_default(), name.get_or_insert_default());
         }
-        Ok(Writer { schema: schema.clone(), message: id, indexes, name })
+        let mut sorted = Vec::new();
+        if let Some(message) = schema.pool.messages.get(id) {
+            let at = schema.sorted_names().iter().position(|name| *name == message.name);
+            put_unsigned_varlong(&mut sorted, at.unwrap_or_default() as u64);
+        }
+        Ok(Writer { schema: schema.clone(), message: id, indexes, sorted, name })
     }
 
     /// Returns the encoded message indexes, which Confluent's serializers write after the schema id.
@@ -79,6 +86,7 @@ impl Writer {
                     "the message is declared within another, and Apicurio's frames name those of the file itself",
                 )
             }),
+            Framing::Glue => Ok(&self.sorted),
             _ => Ok(&self.indexes),
         }
     }

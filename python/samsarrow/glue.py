@@ -1,0 +1,210 @@
+"""Client of AWS Glue Schema Registry, with schemas by the UUIDs of their versions and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, final
+from uuid import UUID
+
+from samsarrow import _core
+from samsarrow._arguments import names_arguments
+from samsarrow.config import merge
+from samsarrow.exceptions import ClosedError
+from samsarrow.registry import RegisteredSchema, SchemaType, _new, _schema
+
+__all__ = ["GlueSchemaRegistry"]
+
+Compatibility = Literal["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD", "FORWARD_ALL", "FULL", "FULL_ALL"]
+"""Compatibility mode of a schema, with the names of AWS."""
+
+
+@final
+class GlueSchemaRegistry:
+    """A client of AWS Glue Schema Registry, which formats accept in place of a `SchemaRegistry`.
+
+    Credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`), otherwise
+    from profiles, containers, instances and roles, for which botocore must be installed (`samsarrow[aws]`).
+
+    Schemas by UUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
+    several threads and event loops; other processes can unpickle it. The client connects on the first call.
+
+    Args:
+        region: AWS region; by default that of `AWS_REGION` or `AWS_DEFAULT_REGION`.
+        registry_name: name of the registry in the account.
+        compatibility: compatibility mode of schemas that `register` creates.
+        profile: name of a profile in the configuration files of AWS.
+        role_arn: role to assume.
+        endpoint_url: URL to use instead of `https://glue.REGION.amazonaws.com`.
+        **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
+
+    Raises:
+        ConfigurationError: the region is unknown, or an option is unknown or has an invalid value.
+    """
+
+    def __init__(
+        self,
+        region: str | None = None,
+        *,
+        registry_name: str = "default-registry",
+        compatibility: Compatibility = "BACKWARD",
+        profile: str | None = None,
+        role_arn: str | None = None,
+        endpoint_url: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._arguments = {
+            "region": region,
+            "registry_name": registry_name,
+            "compatibility": compatibility,
+            "profile": profile,
+            "role_arn": role_arn,
+            "endpoint_url": endpoint_url,
+            **options,
+        }
+        aws = [("awsProfileName", profile), ("awsRoleArn", role_arn), ("awsStsRegion", role_arn and region)]
+        selected = [(name, value) for name, value in aws if value]
+        self._core: _core.Registry | None = _core.Registry.glue(
+            region, registry_name, compatibility, endpoint_url, selected, merge(None, options)
+        )
+
+    @property
+    def _open(self) -> _core.Registry:
+        if self._core is None:
+            raise ClosedError("the schema registry's client is closed")
+        return self._core
+
+    @property
+    def closed(self) -> bool:
+        """True if the client is closed."""
+        return self._core is None
+
+    def schema(
+        self,
+        *,
+        uuid: UUID | str | None = None,
+        name: str | None = None,
+        version: int | Literal["latest"] = "latest",
+    ) -> RegisteredSchema:
+        """Returns a version of a schema. Its `guid` is the UUID of the version, and its `subject` the schema's name.
+
+        Args:
+            uuid: UUID of the version, as in frames of values.
+            name: name of the schema, to pass instead of `uuid`.
+            version: version of the schema with this name.
+
+        Raises:
+            SchemaNotFoundError: the version or the schema does not exist. A UUID is requested three times in 2 s.
+            RegistryError: AWS Glue cannot be reached, or rejects the request.
+            AuthenticationError: there are no AWS credentials.
+        """
+        return _schema(self._open, None, uuid, name, version).wait()
+
+    @names_arguments
+    def versions(self, name: str) -> list[int]:
+        """Returns the numbers of the versions of a schema that are available.
+
+        Raises:
+            SchemaNotFoundError: the schema does not exist.
+            RegistryError: AWS Glue cannot be reached, or rejects the request.
+        """
+        return self._open.versions(name).wait()
+
+    def schemas(self) -> list[str]:
+        """Returns the names of the schemas in the registry.
+
+        Raises:
+            RegistryError: AWS Glue cannot be reached, or rejects the request.
+        """
+        return self._open.subjects().wait()
+
+    @names_arguments
+    def register(
+        self,
+        name: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+    ) -> UUID:
+        """Registers a version of a schema, and creates the schema if it does not exist.
+
+        A text that is already registered keeps its UUID. Waits until AWS Glue has checked the version, at most 30 s.
+
+        Args:
+            name: name of the schema: `orders` for the values of topic `orders`, as the serializers of AWS name it.
+            schema: text of the schema, or its parsed JSON.
+            schema_type: `AVRO`, `JSON` or `PROTOBUF`.
+
+        Returns:
+            The UUID of the version.
+
+        Raises:
+            SchemaIncompatibleError: the version is incompatible with earlier versions.
+            RegistryError: the text is invalid, or AWS Glue cannot be reached.
+        """
+        return _uuid(self._open.register(name, _new(schema, schema_type, ()), False).wait())
+
+    @names_arguments
+    def lookup(
+        self,
+        name: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+    ) -> UUID:
+        """Looks up the UUID of the version with this text, without registering it.
+
+        Args:
+            name: as for `register`.
+            schema: as for `register`.
+            schema_type: as for `register`.
+
+        Returns:
+            The UUID of the version.
+
+        Raises:
+            SchemaNotFoundError: the schema has no such version.
+            RegistryError: AWS Glue cannot be reached, or rejects the request.
+        """
+        return _uuid(self._open.lookup(name, _new(schema, schema_type, ()), False).wait())
+
+    @names_arguments
+    def compatibility(self, name: str) -> str:
+        """Returns the compatibility mode of a schema, such as `BACKWARD`.
+
+        Raises:
+            SchemaNotFoundError: the schema does not exist.
+            RegistryError: AWS Glue cannot be reached, or rejects the request.
+        """
+        return self._open.compatibility(name).wait()
+
+    def close(self) -> None:
+        """Cancels pending requests and closes the client. May be called again."""
+        core, self._core = self._core, None
+        if core is not None:
+            core.close()
+
+    def __enter__(self) -> GlueSchemaRegistry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        shown = ("region", "registry_name", "endpoint_url")
+        arguments = (f"{name}={self._arguments[name]!r}" for name in shown if self._arguments[name] is not None)
+        return f"GlueSchemaRegistry({', '.join(arguments)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _create, (self._arguments,)
+
+
+def _create(arguments: dict[str, Any]) -> GlueSchemaRegistry:
+    return GlueSchemaRegistry(**arguments)
+
+
+def _uuid(key: int | bytes) -> UUID:
+    assert isinstance(key, bytes)
+    return UUID(bytes=key)
