@@ -7,10 +7,9 @@ use super::parse::find;
 use super::table::{Kind, OptionSpec};
 use super::values::{Setting, Values};
 use super::{ClientKind, OptionValue, TlsOptions, nearest};
-use crate::config::credentials::AwsProvider;
+use crate::config::credentials::{AwsProvider, region_of_environment};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
-use crate::security::aws::region_of_environment;
 
 const MAX: i64 = i32::MAX as i64;
 

@@ -75,11 +75,6 @@ fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCr
     }
 }
 
-/// Returns the region set in the environment.
-pub(crate) fn region_of_environment(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| get(name).filter(|value| !value.is_empty()))
-}
-
 /// Time, region and service for which a signature is valid.
 #[derive(Debug)]
 pub(crate) struct Scope {

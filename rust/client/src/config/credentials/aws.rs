@@ -1,4 +1,4 @@
-//! AWS credentials for AWS_MSK_IAM, and the sources that supply them.
+//! AWS credentials and regions, and the sources that supply them.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -27,3 +27,8 @@ pub trait AwsCredentialSource: Debug + Send + Sync {
 /// A credential source supplied by the application.
 #[derive(Debug, Clone)]
 pub struct AwsProvider(pub Arc<dyn AwsCredentialSource>);
+
+/// Returns the region set in the environment.
+pub(crate) fn region_of_environment(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+    ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| get(name).filter(|value| !value.is_empty()))
+}
