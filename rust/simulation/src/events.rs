@@ -12,6 +12,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::context::Context;
 
+/// Quotas that the broker enforces.
+const RATES: [&str; 2] = ["producer_byte_rate", "consumer_byte_rate"];
+/// Entity of a quota that applies to each client id.
+const EVERY_CLIENT: [(&str, Option<&str>); 1] = [("client-id", None)];
+
 /// A disturbance.
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -37,6 +42,8 @@ pub enum Event {
     Slow(Duration),
     /// Injects a fault into the next requests of an API.
     Fault(ApiKey, Fault, usize),
+    /// Sets a quota of each client id in bytes per second.
+    Quota(&'static str, u32),
     /// Rejects the next logins.
     RejectLogins(usize),
     /// Makes Metadata responses return the current metadata, even after it has changed.
@@ -73,6 +80,8 @@ pub(crate) struct Parts {
     pub(crate) releases: Option<(Release, Release)>,
     /// Time after which clients log in again, zero for never; `None` if there are no logins.
     pub(crate) session_lifetime: Option<Duration>,
+    /// True if clients get quotas and throttle times.
+    pub(crate) quotas: bool,
     /// APIs that get faults, each with the errors that a broker may return for it.
     pub(crate) apis: Vec<(ApiKey, &'static [ErrorCode])>,
 }
@@ -92,6 +101,12 @@ pub(crate) fn draw(random: &mut fastrand::Rng, parts: &Parts, count: usize, unti
         events.extend((0..random.usize(1..8)).map(|_| Timed {
             at: Duration::from_millis(random.u64(..until.as_millis() as u64)),
             event: Event::RejectLogins(random.usize(1..4)),
+        }));
+    }
+    if parts.quotas {
+        events.extend((0..random.usize(2..12)).map(|_| Timed {
+            at: Duration::from_millis(random.u64(..until.as_millis() as u64)),
+            event: quota(random, parts),
         }));
     }
     events.sort_by_key(|timed| timed.at);
@@ -135,6 +150,17 @@ fn event(random: &mut fastrand::Rng, parts: &Parts) -> Event {
         74..78 => Event::StaleMetadata(random.usize(1..20)),
         78..80 => Event::ForgetFetchSessions,
         _ => fault(random, parts, short),
+    }
+}
+
+fn quota(random: &mut fastrand::Rng, parts: &Parts) -> Event {
+    let throttled = random.choice(&parts.apis).filter(|_| random.bool());
+    match throttled {
+        Some((api, _)) => {
+            let time = Duration::from_millis(random.u64(1..20_000));
+            Event::Fault(*api, Fault::Throttle(time), random.usize(1..6))
+        }
+        None => Event::Quota(if random.bool() { RATES[0] } else { RATES[1] }, random.u32(5..2_000)),
     }
 }
 
@@ -222,6 +248,7 @@ pub(crate) async fn apply(context: &Context, parts: &Parts, events: &[Timed], us
             }
             Event::Slow(max) => network.set_latency(Latency { min: Duration::ZERO, max: *max }),
             Event::Fault(api, fault, times) => broker.fail_next(*api, fault.clone(), *times),
+            Event::Quota(rate, bytes) => broker.set_quota(&EVERY_CLIENT, rate, Some((*bytes).into())),
             Event::RejectLogins(times) => {
                 let error = Some(ErrorCode::SASL_AUTHENTICATION_FAILED);
                 let rejected = broker.alter_logins(Alteration { times: Some(*times), error, ..Alteration::default() });
@@ -235,6 +262,14 @@ pub(crate) async fn apply(context: &Context, parts: &Parts, events: &[Timed], us
     }
     sleep_until(context.calm_at).await;
     context.broker.clear_faults();
+    for rate in RATES {
+        context.broker.set_quota(&EVERY_CLIENT, rate, None);
+    }
+    // Bytes that are delayed in the network may arrive during a throttle time.
+    let delayed = |timed: &Timed| matches!(timed.event, Event::Slow(_) | Event::Stall(..));
+    if context.broker.sent_while_muted() > 0 && !events.iter().any(delayed) {
+        context.violation("a client has sent requests during its throttle time");
+    }
     context.network.set_latency(usual);
     while stopped.join_next().await.is_some() {}
     for node in 0..parts.nodes {
@@ -257,6 +292,7 @@ fn fault_name(fault: &Fault) -> String {
         Fault::Answer(code) => format!("Answer {}", code.name()),
         Fault::Delay(_) => "Delay".to_owned(),
         Fault::Late(_, fault) => format!("Late {}", fault_name(fault)),
+        Fault::Throttle(_) => "Throttle".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -4,7 +4,7 @@
 use samsarrow_simulation::{Plan, World, run};
 
 /// Seeds that have failed, each with the defect that it found.
-const FAILED: [(World, u64); 15] = [
+const FAILED: [(World, u64); 22] = [
     // A new broker that closed connections was taken for Kafka 0.9, and got messages in format v0.
     (World::Produce, 2),
     (World::Produce, 8),
@@ -29,6 +29,16 @@ const FAILED: [(World, u64); 15] = [
     (World::Topics, 20314),
     // A heartbeat and a lookup of topics waited for each other.
     (World::Topics, 20492),
+    // A repeated or late DeleteTopics by name deleted the topic that had been created again.
+    (World::Topics, 80137),
+    (World::Topics, 81709),
+    (World::Topics, 82825),
+    // A client sent requests in the throttle time of an ApiVersions response.
+    (World::Quotas, 47),
+    (World::Quotas, 63),
+    // Idle consumers with a fetch.max.wait.ms of a millisecond sent more requests than the limit of the simulation.
+    (World::Fetch, 82669),
+    (World::Logins, 80368),
     // A late EndTxn committed the next transaction, which only brokers with transaction version 2 prevent.
     (World::Transactions, 2230),
     // Offsets of a member that had lost its membership were committed, and rows twice.
@@ -89,4 +99,9 @@ fn upgrade() {
 #[test]
 fn logins() {
     session(World::Logins);
+}
+
+#[test]
+fn quotas() {
+    session(World::Quotas);
 }

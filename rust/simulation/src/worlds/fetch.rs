@@ -28,6 +28,9 @@ const CALL: Duration = Duration::from_secs(20);
 /// Time after the disturbances within which the consumer must have read all rows.
 const DRAIN: Duration = Duration::from_secs(600);
 
+/// Minimum of `fetch.max.wait.ms` in milliseconds.
+const MIN_FETCH_WAIT: u32 = 20;
+
 /// Maximum memory of the rows of one Fetch response, which has at most 5,000 bytes for each of three partitions.
 const CHUNK: f64 = 64.0 * 1024.0;
 
@@ -46,7 +49,9 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
     let mut chosen = vec![
         ("auto.offset.reset", "earliest".to_owned()),
         ("max.poll.records", random.u32(1..50).to_string()),
-        ("fetch.max.wait.ms", random.u32(1..600).to_string()),
+        // With waits that are as short as a round trip, the requests of idle consumers look like those of a client that
+        // repeats requests without a reason.
+        ("fetch.max.wait.ms", random.u32(1..600).max(MIN_FETCH_WAIT).to_string()),
         ("max.partition.fetch.bytes", random.u32(100..5000).to_string()),
         ("metadata.max.age.ms", random.u32(1_000..60_000).to_string()),
         ("default.api.timeout.ms", CALL.as_millis().to_string()),

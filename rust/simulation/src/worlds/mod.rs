@@ -37,6 +37,8 @@ pub enum World {
     Upgrade,
     /// The clients of `produce`, `fetch` or `groups`, which log in and whose logins are sometimes rejected.
     Logins,
+    /// The clients of `produce`, `fetch`, `groups` or `transactions`, which are throttled because of quotas.
+    Quotas,
 }
 
 /// Errors that brokers return for Produce.
@@ -52,7 +54,7 @@ const CONTROLLER: &[ErrorCode] = &[ErrorCode::NOT_CONTROLLER, ErrorCode::REQUEST
 
 impl World {
     /// All worlds.
-    pub const ALL: [World; 7] = [
+    pub const ALL: [World; 8] = [
         World::Produce,
         World::Fetch,
         World::Groups,
@@ -60,6 +62,7 @@ impl World {
         World::Topics,
         World::Upgrade,
         World::Logins,
+        World::Quotas,
     ];
 
     /// Returns the name, as the command line has it.
@@ -72,6 +75,7 @@ impl World {
             Self::Topics => "topics",
             Self::Upgrade => "upgrade",
             Self::Logins => "logins",
+            Self::Quotas => "quotas",
         }
     }
 
@@ -80,6 +84,10 @@ impl World {
         match self {
             Self::Upgrade => random.choice([Self::Produce, Self::Groups, Self::Transactions]).unwrap_or(Self::Groups),
             Self::Logins => random.choice([Self::Produce, Self::Fetch, Self::Groups]).unwrap_or(Self::Groups),
+            Self::Quotas => {
+                let programs = [Self::Produce, Self::Fetch, Self::Groups, Self::Transactions];
+                random.choice(programs).unwrap_or(Self::Groups)
+            }
             other => other,
         }
     }
@@ -105,7 +113,7 @@ impl World {
     pub(crate) fn parts(self, random: &mut fastrand::Rng) -> Parts {
         let topics: &[&str] = match self {
             Self::Produce | Self::Fetch | Self::Topics => &["t"],
-            Self::Groups | Self::Upgrade | Self::Logins => &["a", "b"],
+            Self::Groups | Self::Upgrade | Self::Logins | Self::Quotas => &["a", "b"],
             Self::Transactions => &["in", "out"],
         };
         let partitions = random.i32(1..4);
@@ -213,7 +221,7 @@ impl World {
         match self {
             Self::Produce => produce::run(context, random).await,
             Self::Fetch => fetch::run(context, random).await,
-            Self::Groups | Self::Upgrade | Self::Logins => groups::run(context, random).await,
+            Self::Groups | Self::Upgrade | Self::Logins | Self::Quotas => groups::run(context, random).await,
             Self::Transactions => transactions::run(context, random).await,
             Self::Topics => topics::run(context, random).await,
         }

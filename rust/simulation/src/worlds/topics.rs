@@ -138,6 +138,12 @@ fn outcome<T>(context: &Context, call: &str, result: Option<Result<Results<T>>>)
     error
 }
 
+async fn delete(context: &Context, admin: &Admin) -> Option<Error> {
+    let deleted = [TopicRef::from(TOPIC)];
+    let call = context.within("delete_topics", CALL, admin.delete_topics(&deleted, CALL)).await;
+    outcome(context, "delete_topics", call)
+}
+
 async fn create(context: &Context, admin: &Admin, partitions: i32) -> Option<Error> {
     let new =
         NewTopic { name: TOPIC.to_owned(), num_partitions: partitions, replication_factor: 1, ..NewTopic::default() };
@@ -155,13 +161,13 @@ async fn administer(topics: Topics, mut random: fastrand::Rng) {
         Ok(admin) => admin,
         Err(error) => return context.violation(format!("the admin client cannot be created: {error}")),
     };
+    // True after a deletion whose outcome is unknown: a broker may process its request later.
+    let mut unknown = false;
     while !context.is_calm() {
         sleep(Duration::from_millis(random.u64(1..20_000))).await;
         match random.u8(..3) {
             0 => {
-                let deleted = [TopicRef::from(TOPIC)];
-                let call = context.within("delete_topics", CALL, admin.delete_topics(&deleted, CALL)).await;
-                drop(outcome(context, "delete_topics", call));
+                unknown = delete(context, &admin).await.is_some_and(|error| error.retriable());
                 if random.bool() {
                     sleep(Duration::from_millis(random.u64(..10_000))).await;
                 }
@@ -177,6 +183,12 @@ async fn administer(topics: Topics, mut random: fastrand::Rng) {
             }
             _ => drop(create(context, &admin, random.i32(1..4)).await),
         }
+    }
+    for _ in 0..20 {
+        if !unknown {
+            break;
+        }
+        unknown = delete(context, &admin).await.is_some_and(|error| error.retriable());
     }
     for _ in 0..20 {
         match create(context, &admin, 2).await {
