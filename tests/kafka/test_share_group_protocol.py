@@ -17,16 +17,17 @@ from samsarrow.admin_types import ConfigResource
 from samsarrow.testing import Broker
 from support.fixtures import create_topic
 from support.kafka import QUICK_COMPILER, KafkaServer
+from support.kafka_releases import number
 from support.shares import ACCEPT, RELEASE, RENEW, ShareMember, outcome, ranges
 
 _names = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def share_kafka() -> Iterator[KafkaServer]:
+@pytest.fixture(scope="module", params=["4.2.2", "4.3.1", "4.4.0"])
+def share_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaServer]:
     """A node of Apache Kafka that allows short locks."""
     limits = {"group.share.min.record.lock.duration.ms": "1000", "group.share.min.partition.max.record.locks": "100"}
-    with KafkaServer(properties=limits, jvm=QUICK_COMPILER) as server:
+    with KafkaServer(request.param, limits, jvm=QUICK_COMPILER) as server:
         # The first member waits until the coordinators have loaded their state.
         first = ShareMember(server.bootstrap_servers, "first", "first", create_topic(server))
         first.join(timeout=60)
@@ -309,12 +310,18 @@ def lines(script: Callable[[Script], None], address: str, topic: str) -> list[tu
     return running.lines
 
 
+# Settings of groups that are settings of the broker before Kafka 4.3.
+NEEDS_4_3 = {renew_is_disabled, record_locks}
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_embedded_broker_matches_kafka(share_kafka: KafkaServer, script: Callable[[Script], None]) -> None:
+    if script in NEEDS_4_3 and number(share_kafka.version) < (4, 3):
+        pytest.skip("the setting of the group needs Kafka 4.3")
     expected = lines(script, share_kafka.bootstrap_servers, create_topic(share_kafka, 1))
     topic = f"share-{next(_names)}"
     with Broker(topics={topic: 1}, auto_create_topics=False) as broker:
         given = lines(script, broker.bootstrap_servers, topic)
     assert expected
-    for number, (theirs, ours) in enumerate(itertools.zip_longest(expected, given)):
-        assert ours == theirs, f"line {number}, after {expected[:number]}"
+    for index, (theirs, ours) in enumerate(itertools.zip_longest(expected, given)):
+        assert ours == theirs, f"line {index}, after {expected[:index]}"

@@ -9,8 +9,8 @@ from matrix.probe import WORKS, Outcome, judge, probe_release
 from support.kafka import KafkaUnavailableError, classpath
 
 # 0.11 is the first version with records v2, long before ApiVersions v3; 3.7 responds to ApiVersions v4 with an error.
-# Most other tests run on 3.9.1 and 4.3.1, with and without the APIs that 4.0 removed.
-VERSIONS = ("0.11.0.3", "3.7.2")
+# 4.4 is the newest. Most other tests run on 3.9.1 and 4.3.1, with and without the APIs that 4.0 removed.
+VERSIONS = ("0.11.0.3", "3.7.2", "4.4.0")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

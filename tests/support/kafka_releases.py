@@ -49,7 +49,7 @@ RELEASES: Mapping[str, Release] = {
     "3.6.2": _KRAFT,
     "3.7.2": _KRAFT,
     "3.8.1": _KRAFT,
-    # Tests use only the command-line tools of 3.9.1 and 4.3.1. Those of 3.9 already include a logging backend.
+    # Tests use only the command-line tools of 3.9.1, 4.3.1 and 4.4.0. Those of 3.9 already include a logging backend.
     "3.9.1": Release("2.13", ("tools",)),
     "4.0.2": _KRAFT_ONLY,
     "4.1.2": _KRAFT_ONLY,
