@@ -22,13 +22,14 @@ from samsarrow.exceptions import (
     OffsetOutOfRangeError,
     ProducerFencedError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from samsarrow.results import PartialFailureError
 from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, classpath
 from support.topic_settings import REJECTED_SETTINGS
 from support.waiting import until
 
-# Names of Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and of ours, from the table in the guide.
+# Names of Java's methods (org.apache.kafka.clients.admin.Admin, 4.4.0) and of ours, from the table in the guide.
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "admin.md"
 METHODS = dict(
     re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text().partition("## Java's methods")[2], re.MULTILINE)
@@ -41,8 +42,8 @@ def admin(kafka: KafkaServer) -> Iterator[Admin]:
         yield admin
 
 
-def test_every_java_admin_method_has_a_counterpart(kafka: KafkaServer) -> None:
-    jar = next(path for path in classpath().split(":") if re.search(r"kafka-clients-[\d.]+\.jar$", path))
+def test_every_java_admin_method_has_a_counterpart() -> None:
+    jar = next(path for path in classpath("4.4.0").split(":") if re.search(r"kafka-clients-[\d.]+\.jar$", path))
     shown = subprocess.run(
         ["javap", "-cp", jar, "org.apache.kafka.clients.admin.Admin"], capture_output=True, text=True, check=True
     ).stdout
@@ -197,6 +198,8 @@ def test_partial_failures_of_changes(kafka: KafkaServer, admin: Admin) -> None:
         admin.move_replicas({Replica(topic, 0, 1): "/nowhere"})
     with pytest.raises(BrokerIdNotRegisteredError):
         admin.unregister_broker(99)
+    with pytest.raises(UnsupportedVersionError, match=r"UnregisterController, which needs Kafka 4\.4 or later"):
+        admin.unregister_controller(99)
     with pytest.raises(KafkaError):
         admin.remove_raft_voter(99, uuid.uuid4())
     with pytest.raises(KafkaError):
