@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-share test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-share test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-share bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -282,10 +282,13 @@ bench-rust:
 	cargo bench --workspace --bench '*' --quiet
 
 bench-python: $(RELEASE)
-	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} SAMSARROW_BENCH_RESULTS=$${SAMSARROW_BENCH_RESULTS:-docs/benchmarks.json} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py
+	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} SAMSARROW_BENCH_RESULTS=$${SAMSARROW_BENCH_RESULTS:-docs/benchmarks.json} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py --ignore benches/python/test_share.py
 
 bench-tls: $(RELEASE) ## what TLS costs, against a bare loop and confluent-kafka; fails where a floor is missed
 	$(BIN)/python -m pytest benches/python/test_tls.py -q
+
+bench-share: $(RELEASE) ## share groups against a bare loop of ShareFetch and confluent-kafka; fails where a floor is missed
+	$(BIN)/python -m pytest benches/python/test_share.py -q
 
 bench-spark: $(RELEASE) ## the Spark source and sink against Spark's own connector, with floors
 	$(MAKE) --no-print-directory jar JAR_PROFILE=release
