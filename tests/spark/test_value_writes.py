@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from samsarrow import Avro, Consumer, Json, Protobuf, SchemaRegistry, _core
+from samsarrow import Avro, Consumer, Json, Protobuf, SchemaRegistry
 from samsarrow.exceptions import (
     BadValueError,
     ConfigurationError,
@@ -82,14 +82,20 @@ def orders(spark: Any) -> Any:
     return spark.range(4, numPartitions=4).select(value.alias("value"), sql.col("id").alias("key"))
 
 
+@pytest.fixture(params=["samsarrow-python", "samsarrow-jvm"])
+def sink(request: pytest.FixtureRequest, built: None) -> str:
+    """Returns the name of the sink under test."""
+    return str(request.param)
+
+
 @pytest.fixture
-def write(kafka: KafkaServer) -> Callable[..., None]:
+def write(kafka: KafkaServer, sink: str) -> Callable[..., None]:
     """Returns a function that writes a frame: `write(frame, topic, **options)`."""
 
     def save(frame: Any, topic: str | None, **options: str) -> None:
         servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
         keys = {"key.format": "long"} if "key" in frame.columns else {}
-        writer = frame.write.format("samsarrow-python").options(**servers, **keys, **options).mode("append")
+        writer = frame.write.format(sink).options(**servers, **keys, **options).mode("append")
         (writer if topic is None else writer.option("topic", topic)).save()
 
     return save
@@ -280,8 +286,8 @@ def test_rows_that_do_not_match_the_schema(
 class Stream:
     """A query that reads files and writes them as typed values, with one micro-batch per file."""
 
-    def __init__(self, spark: Any, servers: str, folder: Path) -> None:
-        self._spark, self._servers, self._folder = spark, servers, folder
+    def __init__(self, spark: Any, servers: str, folder: Path, sink: str) -> None:
+        self._spark, self._servers, self._folder, self._sink = spark, servers, folder, sink
         (folder / "in").mkdir()
 
     def add(self, *ids: int) -> None:
@@ -290,7 +296,7 @@ class Stream:
     def run(self, topic: str, **options: str) -> None:
         source = self._spark.readStream.schema("id bigint").option("maxFilesPerTrigger", "1")
         frame = source.json(str(self._folder / "in")).selectExpr("named_struct('id', id, 'city', 'x') value")
-        writer = frame.writeStream.format("samsarrow-python").option("checkpointLocation", str(self._folder / "state"))
+        writer = frame.writeStream.format(self._sink).option("checkpointLocation", str(self._folder / "state"))
         writer = writer.options(topic=topic, **{"kafka.bootstrap.servers": self._servers}, **options)
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
@@ -302,8 +308,9 @@ def test_stream_registers_once(
     registry: Registry,
     client: SchemaRegistry,
     tmp_path: Path,
+    sink: str,
 ) -> None:
-    topic, stream = new_topic(1), Stream(spark, kafka.bootstrap_servers, tmp_path)
+    topic, stream = new_topic(1), Stream(spark, kafka.bootstrap_servers, tmp_path, sink)
     for number in range(3):
         stream.add(2 * number, 2 * number + 1)
     stream.run(topic, **options_of(registry))
@@ -327,8 +334,9 @@ def test_exactly_once_typed_values(
     registry: Registry,
     client: SchemaRegistry,
     tmp_path: Path,
+    sink: str,
 ) -> None:
-    copy = Copy(spark, kafka, new_topic, tmp_path / "checkpoint", "samsarrow-python")
+    copy = Copy(spark, kafka, new_topic, tmp_path / "checkpoint", sink)
     copy.sink_options = options_of(registry, **{"key.format": "string"})
     made = ("cast(key as string) key", "named_struct('id', offset, 'text', cast(value as string)) value")
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
@@ -410,11 +418,6 @@ def test_unsupported_columns() -> None:
     assert "This is about the column value, with value.format=json." in refused.value.__notes__
     with pytest.raises(ConfigurationError, match="column value is there more than once"):
         WriteOptions.parse(config, StructType().add("value", VALUE).add("value", VALUE))
-
-
-def test_jvm_sink_rejects_formats() -> None:
-    with pytest.raises(ConfigurationError, match=r"option value\.format is for reads only"):
-        _core.spark_write_options({**BASE, "value.format": "avro"}, [("value", "struct<id:bigint>")])
 
 
 def test_tasks_do_not_use_the_registry() -> None:

@@ -18,6 +18,8 @@ pub mod range;
 pub mod reader;
 mod row_block;
 mod runtime;
+mod typed_columns;
+mod unsafe_rows;
 mod value_decoding;
 pub mod writer;
 

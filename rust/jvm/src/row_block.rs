@@ -17,6 +17,7 @@ use samsarrow_spark::WriteOptions;
 use samsarrow_spark::columns::Column;
 
 use crate::failure::{Failure, Result};
+use crate::typed_columns::{Encoded, TypedColumns};
 
 /// Topic, and the batch of its rows.
 pub(crate) type TopicRows = (Arc<str>, RecordBatch);
@@ -27,23 +28,45 @@ const MIN_ROW_BYTES: usize = 4;
 /// Returns the rows of a buffer grouped by topic. Topics are in the order of their first rows.
 ///
 /// # Errors
-/// Fails if the buffer does not contain exactly `rows` rows, or if the topic of a row is null. In the latter case no
-/// row of the buffer may be sent.
-pub(crate) fn rows_by_topic(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<TopicRows>> {
+/// Fails if the buffer does not contain exactly `rows` rows, if the topic of a row is null, or if a key or value does not
+/// fit its schema. No row of the buffer may be sent then.
+pub(crate) fn rows_by_topic(
+    block: &[u8],
+    rows: usize,
+    options: &WriteOptions,
+    typed: &mut TypedColumns,
+) -> Result<Vec<TopicRows>> {
     let invalid =
         || Failure::state(format!("the jar passed a block of {} bytes that does not have {rows} rows", block.len()));
     if rows > block.len() / MIN_ROW_BYTES {
         return Err(invalid());
     }
     let mut cursor = Cursor(block);
+    for row in 0..if typed.is_empty() { 0 } else { rows } {
+        for column in &options.columns {
+            match typed.is_fixed(*column) {
+                Some(is_fixed) => {
+                    let cell = cursor.cell(is_fixed).ok_or_else(invalid)?;
+                    if !typed.append(*column, row, cell)? {
+                        return Err(invalid());
+                    }
+                }
+                None => cursor.skip(*column).ok_or_else(invalid)?,
+            }
+        }
+    }
+    let arrays = typed.encode(rows)?;
+    let mut encoded = arrays.rows();
+    let mut cursor = Cursor(block);
     let mut tables = Tables::new(options, rows, block.len());
     for _ in 0..rows {
-        tables.add(&mut cursor, &options.columns).ok_or_else(invalid)?;
+        tables.add(&mut cursor, &options.columns, typed, &mut encoded).ok_or_else(invalid)?;
     }
     if !cursor.0.is_empty() {
         return Err(invalid());
     }
-    tables.finish(rows, options)
+    let parts = tables.finish(rows, options)?;
+    parts.into_iter().map(|(topic, batch)| Ok((topic, typed.with_headers(batch)?))).collect()
 }
 
 /// The bytes of a buffer that are not yet read. Reads never pass the end of the buffer.
@@ -79,6 +102,44 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Reads a key or value that is encoded: the bytes of a number, or a byte string.
+    fn cell(&mut self, is_fixed: bool) -> Option<Option<&'a [u8]>> {
+        match is_fixed {
+            false => self.bytes(),
+            true if self.has_number()? => self.take(8).map(Some),
+            true => Some(None),
+        }
+    }
+
+    /// Skips the value of a column that is not encoded.
+    fn skip(&mut self, column: Column) -> Option<()> {
+        match column {
+            Column::Topic | Column::Key | Column::Value => self.bytes().map(drop),
+            Column::Headers => {
+                for _ in 0..self.count()?.unwrap_or_default() {
+                    self.bytes()?;
+                    self.bytes()?;
+                }
+                Some(())
+            }
+            Column::Partition => {
+                if self.has_number()? {
+                    self.take(4).map(drop)
+                } else {
+                    Some(())
+                }
+            }
+            Column::Timestamp => {
+                if self.has_number()? {
+                    self.take(8).map(drop)
+                } else {
+                    Some(())
+                }
+            }
+            Column::Offset | Column::TimestampType => None,
+        }
+    }
+
     /// Reads the marker before a number. `Some(false)` stands for null.
     fn has_number(&mut self) -> Option<bool> {
         match self.int()? {
@@ -103,12 +164,18 @@ impl<'a> Tables<'a> {
     }
 
     /// Adds a row. If there is a topic column, it is the first column of the row.
-    fn add(&mut self, cursor: &mut Cursor<'a>, columns: &[Column]) -> Option<()> {
+    fn add(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        columns: &[Column],
+        typed: &TypedColumns,
+        encoded: &mut Encoded<'_>,
+    ) -> Option<()> {
         let (index, columns) = match columns.split_first() {
             Some((Column::Topic, others)) => (self.index(cursor.bytes()?), others),
             _ => (0, columns),
         };
-        self.tables.get_mut(index)?.add(cursor, columns)
+        self.tables.get_mut(index)?.add(cursor, columns, typed, encoded)
     }
 
     fn index(&mut self, topic: Option<&'a [u8]>) -> usize {
@@ -171,8 +238,24 @@ impl Table {
     }
 
     #[inline]
-    fn add(&mut self, cursor: &mut Cursor<'_>, columns: &[Column]) -> Option<()> {
+    fn add(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        columns: &[Column],
+        typed: &TypedColumns,
+        encoded: &mut Encoded<'_>,
+    ) -> Option<()> {
         for column in columns {
+            if let Some(is_fixed) = typed.is_fixed(*column) {
+                cursor.cell(is_fixed)?;
+                let bytes = encoded.next(*column)?;
+                if *column == Column::Key {
+                    self.key.append_option(bytes)
+                } else {
+                    self.value.append_option(bytes)
+                }
+                continue;
+            }
             match column {
                 Column::Key => self.key.append_option(cursor.bytes()?),
                 Column::Value => self.value.append_option(cursor.bytes()?),

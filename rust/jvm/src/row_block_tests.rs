@@ -9,6 +9,11 @@ use samsarrow_spark::write_options::Field as WriteField;
 
 use super::*;
 
+fn rows_by_topic(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<TopicRows>> {
+    let mut typed = TypedColumns::new(options, &BTreeMap::new(), None).unwrap();
+    super::rows_by_topic(block, rows, options, &mut typed)
+}
+
 const HEADERS: &str = "array<struct<key:string,value:binary>>";
 const ALL: &[(&str, &str)] = &[
     ("topic", "string"),
@@ -22,7 +27,11 @@ const ALL: &[(&str, &str)] = &[
 fn options(topic: Option<&str>, fields: &[(&str, &str)]) -> WriteOptions {
     let mut options = BTreeMap::from([("kafka.bootstrap.servers".to_owned(), "localhost:9092".to_owned())]);
     options.extend(topic.map(|topic| ("topic".to_owned(), topic.to_owned())));
-    let field = |(name, kind): &(&str, &str)| WriteField { name: (*name).to_owned(), kind: (*kind).to_owned() };
+    let field = |(name, kind): &(&str, &str)| WriteField {
+        name: (*name).to_owned(),
+        kind: (*kind).to_owned(),
+        data_type: None,
+    };
     WriteOptions::parse(&options, &fields.iter().map(field).collect::<Vec<_>>()).unwrap()
 }
 

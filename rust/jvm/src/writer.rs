@@ -17,6 +17,7 @@ use crate::leak_counters::TrackedMemory;
 use crate::producers::{Producers, TaskProducer};
 use crate::row_block::rows_by_topic;
 use crate::runtime::runtime;
+use crate::typed_columns::TypedColumns;
 
 /// Send in flight. It makes progress only while a caller waits for it, and runs on the caller's thread.
 type Sending = Pin<Box<dyn Future<Output = Result<Vec<BatchDelivery>>> + Send>>;
@@ -36,6 +37,7 @@ enum Stage {
 pub struct Writer {
     shared: Arc<Shared>,
     options: Arc<WriteOptions>,
+    typed: TypedColumns,
     /// Identity of the task, if the write is exactly once.
     task: Option<TaskId>,
     /// Buffer that Java fills between two calls.
@@ -53,7 +55,7 @@ impl Writer {
     /// # Errors
     /// Fails if an option or a column is invalid.
     pub fn new(shared: Arc<Shared>, request: &str) -> Result<Writer> {
-        let Request::WriteTask { fields, task } = Request::parse(request)? else {
+        let Request::WriteTask { fields, task, partition, schemas } = Request::parse(request)? else {
             return Err(Failure::state("the jar opened a writer with a request other than write_task"));
         };
         let options = Arc::new(WriteOptions::parse(shared.raw_options(), &fields)?);
@@ -61,8 +63,9 @@ impl Writer {
         if options.exactly_once && task.is_none() {
             return Err(Failure::state("the jar passed no task for an exactly-once write"));
         }
+        let typed = TypedColumns::new(&options, &schemas, partition)?;
         let (deliveries, stage) = (VecDeque::new(), Stage::Writing);
-        Ok(Writer { shared, options, task, block: None, producer: None, sending: None, deliveries, stage })
+        Ok(Writer { shared, options, typed, task, block: None, producer: None, sending: None, deliveries, stage })
     }
 
     /// Allocates the buffer for the rows that `write` sends, and returns its address. Frees the previous buffer.
@@ -84,14 +87,14 @@ impl Writer {
     /// again.
     ///
     /// # Errors
-    /// Fails if the rows are malformed, or if the rows of the previous call are not sent yet.
+    /// Fails if the rows are malformed or do not fit their schema, or if the rows of the previous call are not sent yet.
     pub fn write(&mut self, length: usize, rows: usize) -> Result<()> {
         if self.sending.is_some() {
             return Err(Failure::state("the jar passed rows before the previous ones were sent"));
         }
         let block = self.block.as_ref().and_then(|(block, _)| block.get(..length));
         let block = block.ok_or_else(|| Failure::state(format!("the jar passed {length} bytes of a smaller block")))?;
-        let parts = rows_by_topic(block, rows, &self.options)?;
+        let parts = rows_by_topic(block, rows, &self.options, &mut self.typed)?;
         let producer = self.acquire_producer()?;
         producer.count(&parts)?;
         let (shared, options) = (Arc::clone(&self.shared), Arc::clone(&self.options));

@@ -80,7 +80,7 @@ pub(crate) fn spark_write_options<'py>(
     options: BTreeMap<String, String>,
     columns: Vec<(String, String)>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let fields: Vec<Field> = columns.into_iter().map(|(name, kind)| Field { name, kind }).collect();
+    let fields: Vec<Field> = columns.into_iter().map(|(name, kind)| Field { name, kind, data_type: None }).collect();
     let options = WriteOptions::parse(&options, &fields).map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let sent: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();

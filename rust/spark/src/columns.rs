@@ -168,16 +168,6 @@ fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Rejects options that set the format of keys or values, because writes do not support these options.
-pub(crate) fn reject_formats(options: &RawOptions) -> Result<()> {
-    match ["key.format", "value.format"].into_iter().find(|name| get(options, name).is_some()) {
-        Some(name) => Err(Error::configuration(format!(
-            "option {name} is for reads only: typed keys and values can be written with format(\"samsarrow-python\")"
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Parses the option `layout`: `binary`, `string`, or `key:string,value:binary`.
 pub(crate) fn layout(options: &RawOptions) -> Result<TextLayout> {
     let mut layouts = get(options, "layout").unwrap_or("binary").trim().to_lowercase();

@@ -13,7 +13,9 @@ use crate::offsets::{Offsets, to_json};
 use crate::options::{ReadOptions, Reading};
 use crate::plan::plan;
 use crate::planner::{Limit, StartCheckpoint, StreamPlanner};
-use crate::rpc::{Request, Tasks, open_response, ranges_response, schema_response, write_response};
+use crate::rpc::{
+    Request, Tasks, open_response, ranges_response, schema_response, write_response, write_schemas_response,
+};
 use crate::tokens;
 use crate::typed::{self, Evolution};
 use crate::write_options::WriteOptions;
@@ -113,6 +115,11 @@ impl Driver {
                     options.check_batch()?;
                 }
                 Ok(write_response(&options.columns, options.exactly_once))
+            }
+            Request::WriteSchemas { fields, earlier } => {
+                let options = WriteOptions::parse(&self.options, &fields)?;
+                let schemas = typed::resolve_schemas(&options.written, options.registry()?, &earlier).await?;
+                Ok(write_schemas_response(&schemas))
             }
             Request::BeginWrite(Tasks { fields, batch, count }) => {
                 let options = WriteOptions::parse(&self.options, &fields)?;

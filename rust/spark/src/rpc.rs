@@ -12,7 +12,7 @@ use crate::offsets::{Offsets, from_json};
 use crate::planner::{Limit, StartCheckpoint};
 use crate::predicates::{Predicates, Window};
 use crate::ranges::OffsetRange;
-use crate::typed::{ReaderSchema, ReaderSchemas, SparkType};
+use crate::typed::{ReaderSchema, ReaderSchemas, SparkType, WriterSchema, WriterSchemas};
 use crate::write_options::Field;
 
 /// Request to the driver, or to the writer of a task.
@@ -64,6 +64,17 @@ pub enum Request {
         fields: Vec<Field>,
         /// Identity of the task, if the write is exactly once.
         task: Option<TaskId>,
+        /// Number of the task in its stage, for errors.
+        partition: Option<i64>,
+        /// Schemas to write with.
+        schemas: WriterSchemas,
+    },
+    /// Returns the schemas to write with, before the tasks of a batch or micro-batch start.
+    WriteSchemas {
+        /// Columns of the DataFrame.
+        fields: Vec<Field>,
+        /// Schemas of the previous micro-batch, which need not be registered again.
+        earlier: WriterSchemas,
     },
     /// Starts the exactly-once write of a micro-batch, before its tasks.
     BeginWrite(Tasks),
@@ -109,7 +120,15 @@ impl Request {
             Some("commit") => Ok(Request::Commit { end: offsets("end")? }),
             Some("token") => Ok(Request::Token),
             Some("write") => Ok(Request::Write { fields: columns(fields)?, batch: flag(fields, "batch")? }),
-            Some("write_task") => Ok(Request::WriteTask { fields: columns(fields)?, task: task_id(fields)? }),
+            Some("write_task") => Ok(Request::WriteTask {
+                fields: columns(fields)?,
+                task: task_id(fields)?,
+                partition: number(fields, "partition")?,
+                schemas: writer_schemas(fields)?,
+            }),
+            Some("write_schemas") => {
+                Ok(Request::WriteSchemas { fields: columns(fields)?, earlier: writer_schemas(fields)? })
+            }
             Some("begin_write") => tasks(fields).map(Request::BeginWrite),
             Some("end_write") => tasks(fields).map(Request::EndWrite),
             other => Err(malformed(&format!("unknown request {}", other.unwrap_or("without a name")))),
@@ -127,6 +146,13 @@ fn reader_schemas(fields: &Map<String, Value>) -> Result<ReaderSchemas> {
     let found = fields.get("found").and_then(Value::as_object).ok_or_else(|| malformed("found"))?;
     let schema = |(name, json): (&String, &Value)| Some((name.clone(), ReaderSchema::from_json(json)?));
     found.iter().map(schema).collect::<Option<_>>().ok_or_else(|| malformed("found"))
+}
+
+fn writer_schemas(fields: &Map<String, Value>) -> Result<WriterSchemas> {
+    let Some(schemas) = non_null(fields, "schemas") else { return Ok(WriterSchemas::new()) };
+    let schema = |(name, json): (&String, &Value)| Some((name.clone(), WriterSchema::from_json(json)?));
+    let parsed = schemas.as_object().and_then(|schemas| schemas.iter().map(schema).collect());
+    parsed.ok_or_else(|| malformed("schemas"))
 }
 
 fn non_null<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
@@ -200,10 +226,14 @@ fn partition_windows(list: &Value) -> Result<BTreeMap<TopicPartition, Window>> {
     windows.ok_or_else(|| malformed(&format!("partitions {list}")))
 }
 
-/// Parses `[["value", "string"], ...]`.
+/// Parses `[["value", "string", "\"string\""], ...]`: names, types as Spark displays them, and types in Spark's JSON,
+/// which may be missing.
 fn columns(fields: &Map<String, Value>) -> Result<Vec<Field>> {
     let text = |column: &Value, index: usize| Some(column.get(index)?.as_str()?.to_owned());
-    let field = |column: &Value| Some(Field { name: text(column, 0)?, kind: text(column, 1)? });
+    let field = |column: &Value| {
+        let data_type = column.get(2).and_then(Value::as_str).and_then(SparkType::parse);
+        Some(Field { name: text(column, 0)?, kind: text(column, 1)?, data_type })
+    };
     let columns = non_null(fields, "columns").and_then(Value::as_array);
     let columns = columns.and_then(|columns| columns.iter().map(field).collect());
     columns.ok_or_else(|| malformed("a write without columns"))
@@ -233,6 +263,12 @@ fn task_id(fields: &Map<String, Value>) -> Result<Option<TaskId>> {
 pub(crate) fn write_response(columns: &[Column], exactly_once: bool) -> String {
     let names: Vec<String> = columns.iter().map(|column| format!(r#""{}""#, column.name())).collect();
     format!(r#"{{"columns":[{}],"exactly_once":{exactly_once}}}"#, names.join(","))
+}
+
+/// Formats `{"schemas":{"value":{...}}}`.
+pub(crate) fn write_schemas_response(schemas: &WriterSchemas) -> String {
+    let schemas: Map<String, Value> = schemas.iter().map(|(name, schema)| (name.clone(), schema.json())).collect();
+    format!(r#"{{"schemas":{}}}"#, Value::Object(schemas))
 }
 
 /// Formats `{"columns":[{"name":"key","type":"binary","nullable":true},...],"found":{...}}`. The type is that of
@@ -292,7 +328,7 @@ mod tests {
         let tp = TopicPartition::new("t", 0);
         let at = |offset| Offsets::from([(tp.clone(), offset)]);
         let latest = |start, limit, freeze| Request::Latest { start, limit, freeze };
-        let value = || vec![Field { name: "value".to_owned(), kind: "string".to_owned() }];
+        let value = || vec![Field { name: "value".to_owned(), kind: "string".to_owned(), data_type: None }];
         let batch = || MicroBatch { query: "q".to_owned(), number: 3 };
         let filters = Predicates {
             topics: Some(["t".to_owned()].into()),
@@ -337,11 +373,28 @@ mod tests {
             (r#"{"ask":"write","columns":[],"batch":true}"#, Request::Write { fields: Vec::new(), batch: true }),
             (
                 r#"{"ask":"write_task","columns":[["value","string"]]}"#,
-                Request::WriteTask { fields: value(), task: None },
+                Request::WriteTask { fields: value(), task: None, partition: None, schemas: WriterSchemas::new() },
             ),
             (
-                r#"{"ask":"write_task","columns":[["value","string"]],"query":"q","number":"3","task":1}"#,
-                Request::WriteTask { fields: value(), task: Some(TaskId { batch: batch(), task: 1 }) },
+                r#"{"ask":"write_task","columns":[["value","string"]],"query":"q","number":"3","task":1,"partition":1,
+                   "schemas":{"key":{"needed":[],"links":[]}}}"#,
+                Request::WriteTask {
+                    fields: value(),
+                    task: Some(TaskId { batch: batch(), task: 1 }),
+                    partition: Some(1),
+                    schemas: [("key".to_owned(), WriterSchema::default())].into(),
+                },
+            ),
+            (
+                r#"{"ask":"write_schemas","columns":[["value","bigint","\"long\""]]}"#,
+                Request::WriteSchemas {
+                    fields: vec![Field {
+                        name: "value".to_owned(),
+                        kind: "bigint".to_owned(),
+                        data_type: Some(SparkType::Plain("long".to_owned())),
+                    }],
+                    earlier: WriterSchemas::new(),
+                },
             ),
             (
                 r#"{"ask":"begin_write","columns":[["value","string"]],"query":"q","number":"3","tasks":2}"#,
@@ -376,6 +429,7 @@ mod tests {
             r#"{"ask":"write","columns":["a"]}"#,
             r#"{"ask":"begin_write","columns":[],"query":"q","number":"3"}"#,
             r#"{"ask":"write_task","columns":[],"query":"q","number":"3","task":-1}"#,
+            r#"{"ask":"write_task","columns":[],"schemas":{"value":{}}}"#,
         ] {
             assert_eq!(Request::parse(text).unwrap_err().kind(), "configuration", "{text}");
         }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use samsarrow_client::config::{ClientKind, Options, Secret};
+use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
+use samsarrow_client::schema_registry::Registry;
 
-use crate::columns::{self, Column};
+use crate::columns::Column;
 use crate::error::{Error, Result};
 use crate::kafka::{self, KafkaOptions};
 use crate::option_values::{RawOptions, boolean, get, natural};
 use crate::suggest;
 use crate::tokens;
+use crate::typed::{SparkType, Written, take_written};
 
 const KNOWN: &[&str] = &[
     "topic",
@@ -48,6 +50,8 @@ pub struct Field {
     pub name: String,
     /// Type of the column, as Spark displays it.
     pub kind: String,
+    /// Type of the column, if the caller knows it. Columns that are encoded need it.
+    pub data_type: Option<SparkType>,
 }
 
 /// Checked options of a write.
@@ -67,6 +71,10 @@ pub struct WriteOptions {
     pub allow_replay_mismatch: Option<u64>,
     /// SASL mechanism with which tasks log in with delegation tokens. If it is `None`, tasks use the driver's login.
     pub token_mechanism: Option<&'static str>,
+    /// Columns that are encoded as keys or values.
+    pub written: Vec<Written>,
+    /// Options of the schema registry.
+    registry: Option<RegistryOptions>,
 }
 
 impl WriteOptions {
@@ -76,9 +84,9 @@ impl WriteOptions {
     /// Fails if an option is missing or invalid, if a required column is missing, or if a column has a type that cannot
     /// be sent.
     pub fn parse(input: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
-        let options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        let mut options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        let (written, registry) = take_written(&mut options, fields)?;
         suggest::reject_misspelled(&options, KNOWN)?;
-        columns::reject_formats(&options)?;
         let mut kafka = kafka::kafka_options(&options, RESERVED)?;
         kafka.entry("client.id".into()).or_insert_with(|| Secret::from("samsarrow-spark".to_owned()));
         let topic = get(&options, "topic").map(str::trim).filter(|topic| !topic.is_empty()).map(str::to_owned);
@@ -87,9 +95,11 @@ impl WriteOptions {
             prefix: get(&options, "transactionalIdPrefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned),
             allow_replay_mismatch: natural(&options, "allowReplayMismatch")?,
             token_mechanism: tokens::mechanism(&options, &kafka)?,
-            columns: columns_to_send(fields, topic.as_deref())?,
+            columns: columns_to_send(fields, topic.as_deref(), &written)?,
             topic,
             kafka,
+            written,
+            registry,
         })
     }
 
@@ -105,6 +115,14 @@ impl WriteOptions {
             ));
         }
         Ok(())
+    }
+
+    /// Creates a client of the schema registry, if one is configured.
+    ///
+    /// # Errors
+    /// Fails if a URL, a credential or a certificate is invalid.
+    pub(crate) fn registry(&self) -> Result<Option<Registry>> {
+        Ok(self.registry.as_ref().map(Registry::new).transpose()?)
     }
 
     /// Returns the group of the driver's commit marker. The groups of tasks have the same name with the index of the
@@ -146,7 +164,7 @@ impl WriteOptions {
     }
 }
 
-fn columns_to_send(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
+fn columns_to_send(fields: &[Field], topic: Option<&str>, written: &[Written]) -> Result<Vec<Column>> {
     let kind = |column: Column| fields.iter().find(|field| field.name == column.name()).map(|field| &*field.kind);
     if kind(Column::Value).is_none() {
         let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
@@ -172,7 +190,8 @@ fn columns_to_send(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>>
                  cast(timestamp as timestamp) does in the time zone of the session",
             ));
         }
-        if let Some(kind) = kind(column).filter(|kind| !fits(column, kind)) {
+        let is_encoded = written.iter().any(|written| written.part.name() == name);
+        if let Some(kind) = kind(column).filter(|kind| !is_encoded && !fits(column, kind)) {
             return Err(Error::configuration(format!("column {name} must be {expected} to be written, not {kind}")));
         }
     }
@@ -200,7 +219,8 @@ mod tests {
         let base = [("kafka.bootstrap.servers", "localhost:9092")];
         let options =
             base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let field = |(name, kind): &(&str, &str)| Field { name: (*name).to_owned(), kind: (*kind).to_owned() };
+        let field =
+            |(name, kind): &(&str, &str)| Field { name: (*name).to_owned(), kind: (*kind).to_owned(), data_type: None };
         WriteOptions::parse(&options, &fields.iter().map(field).collect::<Vec<_>>())
     }
 
@@ -230,7 +250,11 @@ mod tests {
         let cases: &[Case<'_>] = &[
             (&[("topic", "t"), ("kafka.bootstrap.servers", "")], value, "kafka.bootstrap.servers must be given"),
             (&[("topics", "t")], value, "option topics is unknown; did you mean topic?"),
-            (&[("topic", "t"), ("Key.Format", "avro")], value, "option key.format is for reads only: typed keys"),
+            (
+                &[("topic", "t"), ("Key.Format", "long")],
+                value,
+                "there is no column key to be written as long, only value",
+            ),
             (
                 &[("topic", "t")],
                 &[("key", "string"), ("size", "int")],

@@ -14,7 +14,8 @@ pub struct SchemaError {
 }
 
 impl SchemaError {
-    pub(crate) fn new(path: &str, text: impl Into<String>) -> Self {
+    /// Creates an error of the field `path`, which is empty for the whole schema.
+    pub fn new(path: &str, text: impl Into<String>) -> Self {
         SchemaError { path: path.to_owned(), text: text.into() }
     }
 }

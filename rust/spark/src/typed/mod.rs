@@ -1,10 +1,15 @@
 //! Typed keys and values: their options, their Spark types and their decoders.
 
 mod evolution;
+mod json_text;
 mod options;
 mod registry_lookup;
 mod select;
 mod types;
+mod value_encoder;
+mod written;
+mod written_options;
+mod written_types;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,6 +26,10 @@ pub(crate) use self::options::{take_typed, text_layout};
 pub use self::registry_lookup::lookup_schemas;
 pub use self::select::selected;
 pub use self::types::SparkType;
+pub use self::value_encoder::ValueEncoder;
+pub(crate) use self::written::resolve_schemas;
+pub use self::written::{WriterSchema, WriterSchemas, Written};
+pub(crate) use self::written_options::take_written;
 use crate::columns::{Column, OutputColumn};
 use crate::error::{Error, Result};
 use crate::options::ReadOptions;

@@ -11,7 +11,7 @@ use samsarrow_values::path::listed;
 use samsarrow_values::primitive_serdes::Plain;
 use serde_json::Value;
 
-use super::{FormatName, Typed};
+use super::{FormatName, Typed, written_options};
 use crate::columns::TextLayout;
 use crate::error::{Error, Result};
 use crate::kafka::{missing_file, spec};
@@ -20,7 +20,7 @@ use crate::suggest;
 
 /// Prefix of the options of the registry client.
 pub(crate) const REGISTRY: &str = "schema.registry.";
-const PARTS: [Part; 2] = [Part::Key, Part::Value];
+pub(super) const PARTS: [Part; 2] = [Part::Key, Part::Value];
 const FORMATS: [&str; 3] = ["avro", "json", "protobuf"];
 const PLAIN: [&str; 8] = ["string", "short", "int", "long", "float", "double", "boolean", "uuid"];
 const SCHEMA_OPTIONS: [&str; 6] = ["schema", "subject", "version", "framing", "fields", "ignore.rules"];
@@ -37,12 +37,15 @@ const EVOLUTION: [&str; 2] = ["evolution", "evolution.interval.ms"];
 /// Default interval between checks for newer schemas.
 const EVOLUTION_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Prefixes of options whose spelling is checked.
+const PREFIXES: [&str; 3] = ["key.", "value.", "schema."];
+
 /// Returns the name of an option in the spelling of the documentation.
 fn shown(option: &str) -> String {
     option.replace(ON_ERROR, "onError")
 }
 
-fn known_options() -> impl Iterator<Item = String> {
+pub(super) fn known_options() -> impl Iterator<Item = String> {
     let all =
         ["format", ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF).chain(EVOLUTION);
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
@@ -53,15 +56,40 @@ fn known_options() -> impl Iterator<Item = String> {
 /// # Errors
 /// Fails if one of these options is misspelled, has no effect or has an invalid value.
 pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option<RegistryOptions>)> {
+    if let Some(name) = options.keys().find(|name| PYTHON_ONLY.iter().any(|other| name.ends_with(other))) {
+        return Err(python_only(name));
+    }
     let known: Vec<String> = known_options().collect();
-    for name in options.keys().filter(|name| name.starts_with("key.") || name.starts_with("value.")) {
-        if known.contains(name) {
+    let (own, registry) = split(options, &known, &written_options::known_options(), "writes")?;
+    let topic = single_topic(options);
+    let typed =
+        PARTS.into_iter().filter_map(|part| parse_part(part, &own, !registry.is_empty(), topic.as_deref()).transpose());
+    let typed = typed.collect::<Result<Vec<_>>>()?;
+    let is_used = typed.iter().any(|part| part.uses_registry);
+    Ok((typed, registry_options(registry, is_used)?))
+}
+
+/// Removes options from `options`: those with names in `known`, and the options of the registry without their prefix.
+/// Options in `opposite` are valid only in `direction`.
+///
+/// # Errors
+/// Fails if an option is misspelled or for the other direction, or if the registry has no URL.
+pub(super) fn split(
+    options: &mut RawOptions,
+    known: &[String],
+    opposite: &[String],
+    direction: &str,
+) -> Result<(RawOptions, RawOptions)> {
+    let url = format!("{REGISTRY}url");
+    let is_checked = |name: &&String| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    for name in options.keys().filter(is_checked) {
+        if known.contains(name) || name.starts_with(REGISTRY) {
             continue;
         }
-        if PYTHON_ONLY.iter().any(|other| name.ends_with(other)) {
-            return Err(python_only(name));
+        if opposite.contains(name) {
+            return Err(Error::configuration(format!("option {} is for {direction}", shown(name))));
         }
-        if let Some(suggestion) = suggest::closest(name, known.iter().map(String::as_str)) {
+        if let Some(suggestion) = suggest::closest(name, known.iter().chain([&url]).map(String::as_str)) {
             return Err(Error::configuration(format!("option {name} is unknown; did you mean {}?", shown(suggestion))));
         }
     }
@@ -76,26 +104,10 @@ pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option
             options.insert(name, value);
         }
     }
-    let uses_registry = !registry.is_empty();
-    if uses_registry && registry.get("url").is_none_or(|url| url.trim().is_empty()) {
-        return Err(Error::configuration(format!(
-            "option {REGISTRY}url must be given, for example http://localhost:8081"
-        )));
+    if !registry.is_empty() && registry.get("url").is_none_or(|url| url.trim().is_empty()) {
+        return Err(Error::configuration(format!("option {url} must be given, for example http://localhost:8081")));
     }
-    let topic = single_topic(options);
-    let typed =
-        PARTS.into_iter().filter_map(|part| parse_part(part, &own, uses_registry, topic.as_deref()).transpose());
-    let typed = typed.collect::<Result<Vec<_>>>()?;
-    if !uses_registry {
-        return Ok((typed, None));
-    }
-    if !typed.iter().any(|part| part.uses_registry) {
-        return Err(Error::configuration(format!(
-            "option {REGISTRY}url has no effect without value.format={}",
-            FORMATS.join(" or ")
-        )));
-    }
-    Ok((typed, Some(registry_options(registry)?)))
+    Ok((own, registry))
 }
 
 /// Determines which of the columns key and value are strings. A column is a string if the option `layout` says so and
@@ -141,16 +153,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
             None => Ok(None),
         };
     }
-    let format = match kind.as_str() {
-        "avro" => FormatName::Avro,
-        "json" => FormatName::Json,
-        "protobuf" => FormatName::Protobuf,
-        other => FormatName::Plain(Plain::from_name(other).ok_or_else(|| {
-            let names = FORMATS.into_iter().chain(PLAIN).collect::<Vec<_>>().join(", ");
-            let shown = quoted(get("format").map_or("", String::as_str));
-            Error::configuration(format!("option {name}.format must be one of {names}, not {shown}"))
-        })?),
-    };
+    let format = format_name(name, &kind, get("format"))?;
     let on_error = get(ON_ERROR).map_or("raise", String::as_str);
     let null_on_error = match on_error.trim().to_lowercase().as_str() {
         "raise" => false,
@@ -182,21 +185,8 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
         )));
     }
     let lower = |option: &str| get(option).map(|text| text.trim().to_lowercase());
-    let version = match lower("version") {
-        Some(text) if text != "latest" => Some(number(&text).ok_or_else(|| {
-            let shown = quoted(get("version").map_or("", String::as_str));
-            Error::configuration(format!("option {name}.version must be a number or latest, not {shown}"))
-        })?),
-        _ => None,
-    };
-    let ignore_rules = match lower("ignore.rules").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => {
-            let shown = quoted(get("ignore.rules").map_or("", String::as_str));
-            return Err(Error::configuration(format!("option {name}.ignore.rules must be true or false, not {shown}")));
-        }
-    };
+    let version = version(name, get("version"))?;
+    let ignore_rules = flag(&format!("{name}.ignore.rules"), get("ignore.rules"))?.unwrap_or(false);
     let recursion = match lower(RECURSION) {
         Some(text) => usize::try_from(number(&text).unwrap_or(-1)).map_err(|_| {
             let shown = quoted(get(RECURSION).map_or("", String::as_str));
@@ -224,6 +214,41 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
         uses_registry: uses_registry && has_schema,
         topic: topic.map(str::to_owned),
     }))
+}
+
+/// Parses the option `format`, which is `kind` in lower case.
+pub(super) fn format_name(part: &str, kind: &str, text: Option<&String>) -> Result<FormatName> {
+    match kind {
+        "avro" => Ok(FormatName::Avro),
+        "json" => Ok(FormatName::Json),
+        "protobuf" => Ok(FormatName::Protobuf),
+        other => Plain::from_name(other).map(FormatName::Plain).ok_or_else(|| {
+            let names = FORMATS.into_iter().chain(PLAIN).collect::<Vec<_>>().join(", ");
+            let shown = quoted(text.map_or("", String::as_str));
+            Error::configuration(format!("option {part}.format must be one of {names}, not {shown}"))
+        }),
+    }
+}
+
+/// Parses the option `version`. `None` is the latest version.
+pub(super) fn version(part: &str, text: Option<&String>) -> Result<Option<i32>> {
+    match text.map(|text| text.trim().to_lowercase()) {
+        Some(number_text) if number_text != "latest" => number(&number_text).map(Some).ok_or_else(|| {
+            let shown = quoted(text.map_or("", String::as_str));
+            Error::configuration(format!("option {part}.version must be a number or latest, not {shown}"))
+        }),
+        _ => Ok(None),
+    }
+}
+
+/// Parses `true` or `false`.
+pub(super) fn flag(option: &str, text: Option<&String>) -> Result<Option<bool>> {
+    let Some(text) = text else { return Ok(None) };
+    match text.trim().to_lowercase().as_str() {
+        "false" => Ok(Some(false)),
+        "true" => Ok(Some(true)),
+        _ => Err(Error::configuration(format!("option {option} must be true or false, not {}", quoted(text)))),
+    }
 }
 
 /// Returns the interval between checks for newer schemas, or `None` if newer schemas do not end a query.
@@ -274,7 +299,7 @@ fn evolution<'a>(
 }
 
 /// Parses a JSON object of file names and file contents. Returns the contents.
-fn imports(option: &str, text: &str) -> Result<Vec<String>> {
+pub(super) fn imports(option: &str, text: &str) -> Result<Vec<String>> {
     let files = json_object(text, option, r#"{"shop/user.proto":"syntax = ..."}"#)?;
     let content = |(name, text): (String, Value)| match text {
         Value::String(text) => Ok(text),
@@ -299,7 +324,20 @@ fn single_topic(options: &RawOptions) -> Option<String> {
     topics.pop_first().filter(|_| topics.is_empty())
 }
 
-fn registry_options(mut options: RawOptions) -> Result<RegistryOptions> {
+/// Parses the options of the registry, if there are any. `is_used` is true if a key or value has a schema.
+///
+/// # Errors
+/// Fails if an option is invalid, or if no key or value has a schema.
+pub(super) fn registry_options(mut options: RawOptions, is_used: bool) -> Result<Option<RegistryOptions>> {
+    if options.is_empty() {
+        return Ok(None);
+    }
+    if !is_used {
+        return Err(Error::configuration(format!(
+            "option {REGISTRY}url has no effect without value.format={}",
+            FORMATS.join(" or ")
+        )));
+    }
     let (url, context) = (options.remove("url").unwrap_or_default(), options.remove("context"));
     match (options.remove("username"), options.remove("password")) {
         (None, None) => {}
@@ -323,7 +361,7 @@ fn registry_options(mut options: RawOptions) -> Result<RegistryOptions> {
     }
     let urls = url.split(',').map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect();
     let pairs = options.into_iter().map(|(name, value)| (name, OptionValue::Str(value)));
-    RegistryOptions::parse(urls, context, pairs).map_err(|error| match error {
+    RegistryOptions::parse(urls, context, pairs).map(Some).map_err(|error| match error {
         ClientError::Configuration(text) => {
             Error::configuration(format!("{text}. This is about the options {REGISTRY}*."))
         }

@@ -3,6 +3,8 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.NullType;
 
 /** Writes one column of a row to a row buffer. Bytes are copied directly from Spark's row to the buffer. */
 interface FieldWriter {
@@ -14,15 +16,27 @@ interface FieldWriter {
     buffer.putNull();
   }
 
-  static FieldWriter of(String column) {
+  /** Returns the writer of a column. Keys and values may be of any type; the library encodes them. */
+  static FieldWriter of(String column, DataType type) {
     return switch (column) {
       case "partition" -> new IntWriter();
       case "timestamp" -> new LongWriter();
       case "headers" -> FieldWriter::headers;
-      // Binary values and strings have the same layout in a row. Unlike getBinary, getUTF8String creates no array on
-      // the heap.
-      default -> (row, ordinal, buffer) -> buffer.putBytes(row.getUTF8String(ordinal));
+      default -> isFixed(type) ? new LongWriter() : FieldWriter::bytes;
     };
+  }
+
+  /** Returns true if a row contains values of the type in 8 bytes, and false if it contains their offset and size. */
+  private static boolean isFixed(DataType type) {
+    return type instanceof NullType || UnsafeRow.isFixedLength(type);
+  }
+
+  /**
+   * Copies a value of variable length: a string, or the bytes of a binary value, a struct, an array, a map or a large
+   * decimal. They have the same layout in a row, and getUTF8String creates no array on the heap.
+   */
+  private static void bytes(UnsafeRow row, int ordinal, RowBuffer buffer) {
+    buffer.putBytes(row.getUTF8String(ordinal));
   }
 
   private static void headers(UnsafeRow row, int ordinal, RowBuffer buffer) {
@@ -54,7 +68,7 @@ interface FieldWriter {
     }
   }
 
-  /** Writes a {@code timestamp} column, whose values are in microseconds. */
+  /** Writes the 8 bytes of a column of fixed length, such as the microseconds of {@code timestamp}. */
   final class LongWriter implements FieldWriter {
     @Override
     public void put(UnsafeRow row, int ordinal, RowBuffer buffer) {

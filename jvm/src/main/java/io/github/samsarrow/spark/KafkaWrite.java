@@ -29,6 +29,9 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
    */
   private MicroBatch batch;
 
+  /** Schemas that keys and values are written with, in the library's JSON. */
+  private String schemas = "{}";
+
   private int tasks;
   private boolean taskCountStored;
 
@@ -53,7 +56,7 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   static Map<String, Object> newRequest(String ask, StructType schema) {
     List<Object> columns = new ArrayList<>();
     for (StructField field : schema.fields()) {
-      columns.add(List.of(field.name(), field.dataType().simpleString()));
+      columns.add(List.of(field.name(), field.dataType().simpleString(), field.dataType().json()));
     }
     Map<String, Object> request = Client.newRequest(ask);
     request.put("columns", columns);
@@ -87,16 +90,21 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
 
   /**
    * Spark calls this in the thread that runs the micro-batch, just before it starts the tasks. The new factory contains
-   * the current delegation token, which may have changed.
+   * the current delegation token and the schemas to write with, which may have changed.
    */
   @Override
   public WriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    if (options.encodes()) {
+      Map<String, Object> request = newRequest("write_schemas", schema);
+      request.put("schemas", Json.parse(schemas));
+      schemas = Json.text(Client.send(options, request).get("schemas"));
+    }
     if (exactlyOnce) {
       batch = MicroBatch.current();
       tasks = info.numPartitions();
       taskCountStored = (Boolean) sendBatch("begin_write").get("noted");
     }
-    return new WriterFactory(options.forTasks(), schema, columns, batch);
+    return new WriterFactory(options.forTasks().withoutRegistryLogin(), schema, columns, schemas, batch);
   }
 
   private Map<String, Object> sendBatch(String ask) {

@@ -17,6 +17,7 @@ import org.apache.spark.network.util.JavaUtils;
 final class Options implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String MAX_DELAY = "15m";
+  private static final String REGISTRY = "schema.registry.";
   private static final List<String> PARTS = List.of("key", "value");
 
   private final TreeMap<String, String> options = new TreeMap<>();
@@ -66,6 +67,18 @@ final class Options implements Serializable {
       }
     }
     return names;
+  }
+
+  /** Returns true if keys or values have a format. */
+  boolean encodes() {
+    return !decoded().isEmpty();
+  }
+
+  /** Returns a copy for tasks that write. They send no requests to the registry, and need no login. */
+  Options withoutRegistryLogin() {
+    Map<String, String> remaining = new TreeMap<>(options);
+    remaining.keySet().removeIf(name -> name.startsWith(REGISTRY) && !name.equals(REGISTRY + "url"));
+    return new Options(remaining, token, registrySchemas);
   }
 
   /**

@@ -16,9 +16,10 @@ final class Writer implements DataWriter<InternalRow> {
   private static final long BUFFER_BYTES = 1 << 20;
 
   /**
-   * Maximum number of bytes by which a row in the buffer exceeds Spark's row, because a timestamp has a null marker.
+   * Maximum number of bytes by which a row in the buffer exceeds Spark's row, because key, value and timestamp may have
+   * a null marker each.
    */
-  private static final long EXTRA_BYTES = 8;
+  private static final long EXTRA_BYTES = 16;
 
   private final StructType schema;
   private final int[] ordinals;
@@ -42,7 +43,8 @@ final class Writer implements DataWriter<InternalRow> {
     this.schema = schema;
     this.task = task;
     ordinals = columns.stream().mapToInt(schema::fieldIndex).toArray();
-    writers = columns.stream().map(FieldWriter::of).toArray(FieldWriter[]::new);
+    writers =
+        columns.stream().map(name -> FieldWriter.of(name, schema.apply(name).dataType())).toArray(FieldWriter[]::new);
     client = new Client(options);
     try {
       handle = client.openWriter(request);

@@ -16,24 +16,29 @@ final class WriterFactory implements DataWriterFactory, StreamingDataWriterFacto
   private final Options options;
   private final StructType schema;
   private final List<String> columns;
+  private final String schemas;
   private final MicroBatch batch;
 
   /**
    * Creates the factory of one write.
    *
    * @param columns columns to send, in order
+   * @param schemas schemas that keys and values are written with, in the library's JSON
    * @param batch micro-batch that is written exactly once, or null
    */
-  WriterFactory(Options options, StructType schema, List<String> columns, MicroBatch batch) {
+  WriterFactory(Options options, StructType schema, List<String> columns, String schemas, MicroBatch batch) {
     this.options = options;
     this.schema = schema;
     this.columns = columns;
+    this.schemas = schemas;
     this.batch = batch;
   }
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long task) {
     Map<String, Object> request = KafkaWrite.newRequest("write_task", schema);
+    request.put("schemas", Json.parse(schemas));
+    request.put("partition", partition);
     if (batch != null) {
       batch.addTo(request);
       request.put("task", partition);
