@@ -15,6 +15,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
   private final Options options;
   private final SamsarrowException unreadable;
+  private final WriterSchemas writerSchemas = new WriterSchemas();
 
   /** Schemas from the registry that determine the types of keys and values; null until they are requested. */
   private String registrySchemas;
@@ -85,6 +86,6 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new KafkaWriteBuilder(options.merge(info.options()), info.schema());
+    return new KafkaWriteBuilder(options.merge(info.options()), info.schema(), writerSchemas);
   }
 }

@@ -29,8 +29,7 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
    */
   private MicroBatch batch;
 
-  /** Schemas that keys and values are written with, in the library's JSON. */
-  private String schemas = "{}";
+  private final WriterSchemas writerSchemas;
 
   private int tasks;
   private boolean taskCountStored;
@@ -41,8 +40,9 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
    * @param truncating true if existing rows should be replaced, as in the mode overwrite and in the output mode
    *     complete
    */
-  KafkaWrite(Options options, StructType schema, boolean truncating) {
+  KafkaWrite(Options options, StructType schema, WriterSchemas writerSchemas, boolean truncating) {
     this.options = options;
+    this.writerSchemas = writerSchemas;
     this.schema = schema;
     this.truncating = truncating;
     Map<String, Object> response = Client.send(options, newRequest("write", schema));
@@ -94,11 +94,7 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
    */
   @Override
   public WriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    if (options.encodes()) {
-      Map<String, Object> request = newRequest("write_schemas", schema);
-      request.put("schemas", Json.parse(schemas));
-      schemas = Json.text(Client.send(options, request).get("schemas"));
-    }
+    String schemas = writerSchemas.resolve(options, schema);
     if (exactlyOnce) {
       batch = MicroBatch.current();
       tasks = info.numPartitions();

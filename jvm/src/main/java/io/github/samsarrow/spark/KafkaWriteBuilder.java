@@ -10,11 +10,13 @@ import org.apache.spark.sql.types.StructType;
 final class KafkaWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final Options options;
   private final StructType schema;
+  private final WriterSchemas writerSchemas;
   private boolean truncating;
 
-  KafkaWriteBuilder(Options options, StructType schema) {
+  KafkaWriteBuilder(Options options, StructType schema, WriterSchemas writerSchemas) {
     this.options = options;
     this.schema = schema;
+    this.writerSchemas = writerSchemas;
   }
 
   @Override
@@ -25,6 +27,6 @@ final class KafkaWriteBuilder implements SupportsTruncate, SupportsStreamingUpda
 
   @Override
   public Write build() {
-    return new KafkaWrite(options, schema, truncating);
+    return new KafkaWrite(options, schema, writerSchemas, truncating);
   }
 }

@@ -74,6 +74,11 @@ final class Options implements Serializable {
     return !decoded().isEmpty();
   }
 
+  /** Returns true if the other options, which may be null, have the same names and values. */
+  boolean isSame(Options other) {
+    return other != null && options.equals(other.options);
+  }
+
   /** Returns a copy for tasks that write. They send no requests to the registry, and need no login. */
   Options withoutRegistryLogin() {
     Map<String, String> remaining = new TreeMap<>(options);
