@@ -1,6 +1,7 @@
 """Adapters of engines on the embedded broker: pushdown, lost offsets, recreated topics, wrong arguments."""
 
 import datetime as dt
+import inspect
 import os
 import pickle
 import signal
@@ -111,6 +112,24 @@ def test_topic_name_in_place_of_a_plan(engine: str) -> None:
     module, _, name = engine.partition(".")
     with pytest.raises(TypeError, match=r"takes a plan of samsarrow.ranges.plan, not str: samsarrow.*plan\('t', boots"):
         getattr(getattr(samsarrow, module), name)("t")
+
+
+def test_arguments_of_adapters_are_those_of_the_functions() -> None:
+    need("ray"), need("dlt")
+
+    def arguments(function: Any) -> dict[str, inspect.Parameter]:
+        found = inspect.signature(function).parameters.values()
+        return {one.name: one.replace(annotation=None) for one in found if one.name not in ("self", "options")}
+
+    sink, write = arguments(samsarrow.ray.TopicSink.__init__), arguments(samsarrow.write)
+    assert sink == {name: one for name, one in write.items() if name not in ("data", "progress")}
+    topic, plan = arguments(samsarrow.dlt.topic), arguments(ranges.plan)
+    # dlt flattens rows, and its resources are not divided; the end of a run is the end of the topic.
+    assert topic == {
+        name: one
+        for name, one in (plan | {"name": topic["name"]}).items()
+        if name not in ("end", "splits", "raw_values")
+    }
 
 
 # Ray.

@@ -255,27 +255,42 @@ def test_retention_that_overtakes_a_split(read: Read, kafka: KafkaServer) -> Non
     assert offsets(read(lenient)) == list(range(30_000, 50_000))
 
 
-def test_broker_that_is_killed_in_the_middle(read: Read, kafka: KafkaServer) -> None:
+def test_dlt_retention_that_overtakes_the_state(kafka: KafkaServer, tmp_path: Path) -> None:
+    need("dlt")
+    servers, topic, pipeline = kafka.bootstrap_servers, create_topic(kafka), Pipeline(tmp_path)
+    write(servers, topic, 0, 1000, batch_size=2000)
+    pipeline.run(samsarrow.dlt.topic(topic, bootstrap_servers=servers, name="rows"))
+    write(servers, topic, 1000, 3000, batch_size=2000)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 2500})
+    with pytest.raises(Exception, match=rf"{topic}-0: offsets 1000 to 2499 \(1,500\) cannot be read"):
+        pipeline.run(samsarrow.dlt.topic(topic, bootstrap_servers=servers, name="rows"))
+    pipeline.run(samsarrow.dlt.topic(topic, bootstrap_servers=servers, name="rows", on_data_loss="skip"))
+    assert offsets(pipeline.table()) == [*range(1000), *range(2500, 3000)]
+
+
+# Small fetches, so that a read takes some time.
+SLOW = {"timeout": 120, "max_poll_records": 1000, "max_partition_fetch_bytes": 20_000, "queued_max_bytes": 40_000}
+
+
+def test_broker_that_is_killed_in_the_middle(read_topic: ReadTopic, kafka: KafkaServer) -> None:
     servers, topic = kafka.bootstrap_servers, create_topic(kafka)
     write(servers, topic, 0, 200_000, batch_size=10_000)
-    # Small fetches, so that the read takes some time.
-    options = {"max_poll_records": 1000, "max_partition_fetch_bytes": 20_000, "queued_max_bytes": 40_000}
-    plan = planned(servers, topic, timeout=120, splits=2, **options)
 
     def restart() -> None:
-        time.sleep(0.3)
+        time.sleep(0.5)
         kafka.kill()
         kafka.start()
 
     thread = threading.Thread(target=restart)
     thread.start()
     try:
-        assert offsets(read(plan)) == list(range(200_000))
+        assert offsets(read_topic(servers, topic, splits=2, **SLOW)) == list(range(200_000))
     finally:
         thread.join()
 
 
-def test_leader_that_is_killed(ray_or_skip: None) -> None:
+def test_leader_that_is_killed(ray_session: None, tmp_path: Path) -> None:
     with KafkaCluster(2) as cluster:
         servers = cluster.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
@@ -283,13 +298,18 @@ def test_leader_that_is_killed(ray_or_skip: None) -> None:
             until(lambda: "t" in admin.list_topics())
         write(servers, "t", 0, 100_000)
         expected = digest(polled(servers, "t", 100_000))
-        options = {"max_poll_records": 1000, "max_partition_fetch_bytes": 20_000, "queued_max_bytes": 40_000}
-        plan = planned(servers, "t", timeout=120, splits=4, **options)
-        for number, engine in enumerate(("ray", "daft", "datafusion")):
+        plan = planned(servers, "t", splits=4, **SLOW)
+
+        def loaded(_: Plan) -> pa.Table:
+            pipeline = Pipeline(tmp_path)
+            pipeline.run(samsarrow.dlt.topic("t", bootstrap_servers=servers, name="rows", **SLOW))
+            return pipeline.table()
+
+        for number, engine in enumerate((*READS.values(), loaded)):
             broker = cluster.brokers[1 + number % 2]
             killer = threading.Timer(0.3, broker.kill)
             killer.start()
-            assert digest(READS[engine](plan)) == expected
+            assert digest(engine(plan)) == expected
             killer.join()
             broker.start()
             until(lambda: replicas_in_sync(servers, "t") == 4, seconds=60)
@@ -298,10 +318,3 @@ def test_leader_that_is_killed(ray_or_skip: None) -> None:
 def replicas_in_sync(servers: str, topic: str) -> int:
     with Admin(bootstrap_servers=servers) as admin:
         return sum(len(one.isr) for one in admin.describe_topics([topic])[topic].partitions)
-
-
-@pytest.fixture
-def ray_or_skip(request: pytest.FixtureRequest) -> None:
-    for engine in ("ray", "daft", "datafusion"):
-        need(engine)
-    request.getfixturevalue("ray_session")

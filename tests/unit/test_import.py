@@ -26,6 +26,16 @@ def test_core_and_pyarrow_are_imported_lazily(code: str) -> None:
     assert heavy("import samsarrow; samsarrow.Consumer") == {"pyarrow", "samsarrow._core"}
 
 
+@pytest.mark.parametrize(
+    "code", ["import samsarrow", "import samsarrow; samsarrow.read, samsarrow.write, samsarrow.aio"]
+)
+def test_adapters_of_engines_are_imported_lazily(code: str) -> None:
+    packages = {name.partition(".")[0] for name in modules_after(code)}
+    assert packages & {"ray", "daft", "datafusion", "dlt", "polars", "pandas", "duckdb"} == set()
+    unused = {"samsarrow.integrations", "samsarrow.backup", "samsarrow.ray", "samsarrow.daft", "samsarrow.dlt"}
+    assert modules_after(code) & unused == set()
+
+
 def test_spark_workers_import_only_required_modules() -> None:
     """Spark starts a Python process for each part of a plan and for each stream, so imports of workers must be few."""
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 is not installed")
