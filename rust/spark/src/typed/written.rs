@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use samsarrow_client::schema_registry::{Link, NewSchema, RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::avro::{Schema, derive};
-use samsarrow_values::{Encoder, Framing, Part, SchemaError, json, proto};
+use samsarrow_values::{Encoder, Framing, Part, SchemaError, SchemaId, json, proto};
 use serde_json::{Value, json as value};
 
 use super::FormatName;
@@ -160,12 +160,17 @@ impl Written {
             FormatName::Plain(plain) => Format::Arrow(Encoder::plain(plain, &self.data_type).map_err(invalid)?),
             FormatName::Avro => {
                 let parsed = Schema::parse_with(text, &schema.needed).map_err(invalid)?;
-                Format::Arrow(Encoder::avro(&parsed, &self.data_type, framing, schema.id).map_err(invalid)?)
+                Format::Arrow(
+                    Encoder::avro(&parsed, &self.data_type, framing, schema.id.map(SchemaId::Id)).map_err(invalid)?,
+                )
             }
             FormatName::Protobuf => {
                 let parsed = proto::Schema::parse_with(text, &schema.needed).map_err(invalid)?;
                 let writer = proto::Writer::new(&parsed, self.message.as_deref()).map_err(invalid)?;
-                Format::Arrow(Encoder::protobuf(writer, &self.data_type, framing, schema.id).map_err(invalid)?)
+                Format::Arrow(
+                    Encoder::protobuf(writer, &self.data_type, framing, schema.id.map(SchemaId::Id))
+                        .map_err(invalid)?,
+                )
             }
             FormatName::Json => {
                 let parsed = match &schema.text {
@@ -292,12 +297,16 @@ impl Written {
             Some(id) => Some(id),
             None => {
                 let new = NewSchema { text: text.to_owned(), kind: kind.to_owned(), references: Vec::new() };
-                let id = if self.auto_register {
+                let key = if self.auto_register {
                     registry.register(&subject, &new, false).await?
                 } else {
                     registry.lookup(&subject, &new, false).await?
                 };
-                Some(id)
+                match key {
+                    SchemaKey::Id(id) => Some(id),
+                    // Registries without numbers are not among the options of Spark.
+                    SchemaKey::Guid(_) => None,
+                }
             }
         };
         schema.subject = Some(subject);
