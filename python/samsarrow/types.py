@@ -112,6 +112,8 @@ class ConsumerRecord(NamedTuple):
         value: bytes, or an object of the type of `value_format`, such as a `dict` for a record. None is a tombstone.
         headers: headers in order, in which names may repeat; empty unless the consumer has `include_headers`.
         leader_epoch: leader epoch of the record's batch; None unless the consumer has `include_leader_epoch`.
+        delivery_count: number of deliveries of the record to its share group, including this one; None unless a share
+            consumer has returned it.
     """
 
     topic: str
@@ -123,6 +125,7 @@ class ConsumerRecord(NamedTuple):
     value: Any
     headers: list[Header]
     leader_epoch: int | None = None
+    delivery_count: int | None = None
 
     @property
     def datetime(self) -> datetime | None:

@@ -529,6 +529,21 @@ def test_bad_value_has_the_chosen_effect(servers: str, effect: str) -> None:
     assert read == ([1, None, 3] if effect == "null" else [1, 3])
 
 
+@pytest.mark.parametrize("typed", [False, True])
+def test_records_have_their_delivery_count(servers: str, typed: bool) -> None:
+    send(servers, "t", 2)
+    formats = {"value_format": Json(pa.int64())} if typed else {}
+    with ShareConsumer(bootstrap_servers=servers, group_id="g", acknowledgement="explicit", **formats) as consumer:  # type: ignore[arg-type]
+        consumer.subscribe(["t"])
+        for count in (1, 2):
+            records = list(consumer._records_of(poll_rows(consumer)))
+            assert [(record.offset, record.delivery_count) for record in records] == [(0, count), (1, count)]
+            consumer.acknowledge(records, "release")
+    with Consumer(bootstrap_servers=servers, group_id="c", auto_offset_reset="earliest", **formats) as reader:  # type: ignore[arg-type]
+        reader.subscribe(["t"])
+        assert [record.delivery_count for record in reader.records(10)] == [None, None]
+
+
 def test_a_missing_dead_letter_topic_fails_soon(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer:
         for value in (b"1", b"x", b"3"):

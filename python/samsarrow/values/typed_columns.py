@@ -127,13 +127,16 @@ class TypedColumns:
             batch.column(name).cast("int64").to_pylist() if name == "timestamp" else batch.column(name).to_pylist()
             for name in names
         ]
-        headers = batch.column("headers").to_pylist() if "headers" in batch.schema.names else [None] * batch.num_rows
-        with_epochs = "leader_epoch" in batch.schema.names
-        epochs = batch.column("leader_epoch").to_pylist() if with_epochs else [None] * batch.num_rows
-        for *row, pairs, epoch in zip(*columns, headers, epochs, strict=True):
+        headers, epochs, counts = (
+            batch.column(name).to_pylist() if name in batch.schema.names else [None] * batch.num_rows
+            for name in ("headers", "leader_epoch", "delivery_count")
+        )
+        for *row, pairs, epoch, count in zip(*columns, headers, epochs, counts, strict=True):
             topic, partition, offset, timestamp, timestamp_type, key, value = row
-            record_headers = [(pair["key"], pair["value"]) for pair in pairs or ()]
-            yield ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, record_headers, epoch)
+            of_record = [(pair["key"], pair["value"]) for pair in pairs or ()]
+            yield ConsumerRecord(
+                topic, partition, offset, timestamp, timestamp_type, key, value, of_record, epoch, count
+            )
 
     def _assembled(self, raw: pa.RecordBatch, columns: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
         assembled: list[tuple[pa.Field, pa.Array]] = []

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int32Type, Int64Type, TimestampMillisecondType};
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, Int8Array, Int32Array, Int64Array, ListArray, RecordBatch,
-    StringArray, TimestampMillisecondArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Int8Array, Int16Array, Int32Array, Int64Array, ListArray,
+    RecordBatch, StringArray, TimestampMillisecondArray,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -48,6 +48,7 @@ struct Columns {
     timestamp_type: Int8Array,
     headers: Option<(ListArray, StringArray, BinaryArray)>,
     leader_epoch: Option<Int32Array>,
+    delivery_count: Option<Int16Array>,
 }
 
 impl Columns {
@@ -76,6 +77,7 @@ impl Columns {
             timestamp_type: column("timestamp_type")?.as_primitive_opt::<Int8Type>()?.clone(),
             headers,
             leader_epoch: column("leader_epoch").and_then(|column| column.as_primitive_opt::<Int32Type>().cloned()),
+            delivery_count: column("delivery_count").and_then(|column| column.as_primitive_opt::<Int16Type>().cloned()),
         };
         Some((columns, topics.values().as_string_opt::<i32>()?.clone()))
     }
@@ -150,6 +152,7 @@ impl RecordIter {
             bytes(columns.value.get(row)),
             headers,
             columns.leader_epoch.as_ref().filter(|epochs| epochs.is_valid(row)).map(|epochs| epochs.value(row)),
+            columns.delivery_count.as_ref().filter(|counts| counts.is_valid(row)).map(|counts| counts.value(row)),
         );
         self.make.bind(py).call1((&self.class, fields)).map(Some)
     }
