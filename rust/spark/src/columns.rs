@@ -7,7 +7,7 @@ use samsarrow_values::Part;
 
 use crate::error::{Error, Result};
 use crate::option_values::{RawOptions, boolean, get, quoted};
-use crate::typed::Typed;
+use crate::typed::{SparkType, Typed};
 
 /// Column of Spark's Kafka connector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +109,16 @@ impl OutputColumn {
             Self::Raw(part) | Self::Error(part) => Some(part),
         }
     }
+}
+
+/// A column of the DataFrame to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    pub name: String,
+    /// Type of the column, as Spark displays it.
+    pub kind: String,
+    /// Type of the column, if the caller knows it. Columns that are encoded need it.
+    pub data_type: Option<SparkType>,
 }
 
 /// Returns two lists: the columns of Spark's connector that the options select, and all columns of the output,

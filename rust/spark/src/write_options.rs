@@ -6,12 +6,13 @@ use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
 use samsarrow_client::schema_registry::Registry;
 
 use crate::columns::Column;
+pub use crate::columns::Field;
 use crate::error::{Error, Result};
 use crate::kafka::{self, KafkaOptions};
 use crate::option_values::{RawOptions, boolean, get, natural};
 use crate::suggest;
 use crate::tokens;
-use crate::typed::{SparkType, Written, take_written};
+use crate::typed::{Written, take_written};
 
 const KNOWN: &[&str] = &[
     "topic",
@@ -43,16 +44,6 @@ const COLUMN_TYPES: [(Column, &str); 6] = [
     (Column::Partition, "int"),
     (Column::Timestamp, "timestamp"),
 ];
-
-/// A column of the DataFrame to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
-    pub name: String,
-    /// Type of the column, as Spark displays it.
-    pub kind: String,
-    /// Type of the column, if the caller knows it. Columns that are encoded need it.
-    pub data_type: Option<SparkType>,
-}
 
 /// Checked options of a write.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use super::options::{
 };
 use super::written_types::arrow_type;
 use super::{FormatName, Written};
+use crate::columns::Field;
 use crate::error::{Error, Result};
 use crate::option_values::{RawOptions, get, quoted};
-use crate::write_options::Field;
 
 /// Options of all formats with schemas.
 const SCHEMA_OPTIONS: [&str; 6] = ["schema", "subject", "version", "framing", "ignore.rules", "auto.register"];
