@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use crate::aio;
 use crate::interpreter_guard;
-use crate::runtime::{run, run_to_completion, runtime};
+use crate::runtime::{run, run_to_completion, run_until, runtime};
 
 /// Converts a result to a Python object, on an attached thread. The closure must hold no Python object, because threads
 /// of the client may drop it.
@@ -34,6 +35,8 @@ pub struct Call {
     /// True if an await runs all of the work on threads of the runtime. Otherwise it first polls the work on the
     /// calling thread.
     offloaded: bool,
+    /// Time at which the call ends without a result.
+    deadline: Option<Instant>,
     /// Task that an await or `start` has started.
     started: Mutex<Option<AbortHandle>>,
 }
@@ -55,6 +58,7 @@ impl Call {
             then: None,
             continues: false,
             offloaded: false,
+            deadline: None,
             started: Mutex::default(),
         }
     }
@@ -65,6 +69,20 @@ impl Call {
         F: Future<Output = Result<()>> + Send + 'static,
     {
         Self::new(work, |py, ()| Ok(py.None()))
+    }
+
+    /// Creates a call that returns None after `limit` at the latest. The work has no limit of its own: a blocking wait
+    /// then needs no timer of the runtime, whose registration would wake the thread that polls the sockets.
+    pub fn at_most<F>(limit: Duration, work: F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let deadline = Instant::now().checked_add(limit);
+        let work = async move {
+            work.await;
+            Ok(())
+        };
+        Self { deadline, ..Self::without_result(work) }
     }
 
     /// Makes the work continue in the background if a signal handler raises during `wait`.
@@ -82,6 +100,20 @@ impl Call {
         let taken = lock(&self.work).take();
         taken.ok_or_else(|| PyRuntimeError::new_err("this call was already started"))
     }
+
+    /// Returns the work with its deadline, for a task that can use timers of the runtime.
+    fn take_timed(&self) -> PyResult<Work> {
+        let work = self.take()?;
+        let Some(deadline) = self.deadline else { return Ok(work) };
+        Ok(Box::pin(async move {
+            let limited = tokio::time::timeout_at(deadline.into(), work).await;
+            limited.unwrap_or_else(|_| Ok(without_value()))
+        }))
+    }
+}
+
+fn without_value() -> Convert {
+    Box::new(|py: Python<'_>| Ok(py.None()))
 }
 
 /// Converts the result and applies `then`.
@@ -101,15 +133,18 @@ impl Call {
             return Err(PyRuntimeError::new_err("this call already has a function for its result"));
         }
         let work = Mutex::new(Some(self.take()?));
-        let (continues, offloaded) = (self.continues, self.offloaded);
-        Ok(Self { work, then: Some(function), continues, offloaded, started: Mutex::default() })
+        let (continues, offloaded, deadline) = (self.continues, self.offloaded, self.deadline);
+        Ok(Self { work, then: Some(function), continues, offloaded, deadline, started: Mutex::default() })
     }
 
     /// Runs the work, and waits without the GIL until it is done.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let _guard = interpreter_guard::acquire(py);
-        let work = self.take()?;
-        let convert = if self.continues { run_to_completion(py, work)? } else { run(py, work)? };
+        let convert = match self.deadline {
+            _ if self.continues => run_to_completion(py, self.take_timed()?)?,
+            Some(deadline) => run_until(py, deadline, self.take()?)?.unwrap_or_else(without_value),
+            None => run(py, self.take()?)?,
+        };
         finish(py, convert, self.then.as_ref())
     }
 
@@ -117,7 +152,7 @@ impl Call {
     /// loop. Cancelling the await does not cancel the work.
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let _guard = interpreter_guard::acquire(py);
-        let (runtime, mut work) = (runtime(py)?, self.take()?);
+        let (runtime, mut work) = (runtime(py)?, self.take_timed()?);
         // Poll the work once on this thread, so that calls take effect in the order in which they were made. For
         // example, the first poll of a commit queues the commit.
         let mut begin = || {
@@ -139,7 +174,7 @@ impl Call {
 
     /// Starts the work on a thread of the runtime and discards its result.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        let (runtime, work) = (runtime(py)?, self.take()?);
+        let (runtime, work) = (runtime(py)?, self.take_timed()?);
         let task = runtime.spawn(async move { drop(work.await) });
         *lock(&self.started) = Some(task.abort_handle());
         Ok(())

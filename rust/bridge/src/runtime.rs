@@ -33,6 +33,11 @@ const CALL_CHECK: Duration = Duration::from_millis(5);
 /// deliveries, and log lines.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Period of a timer that keeps the next deadline of the runtime near. Registering a timer with the earliest deadline
+/// wakes the thread that polls the sockets, even if that thread itself registers it: one write to an eventfd and one
+/// return from `epoll_wait`. Each request registers its timeout, which is longer than this period.
+const TICK: Duration = Duration::from_secs(5);
+
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
 /// Cached id of this process, or 0. The id is cached because each sent record needs it and getting it takes a system
@@ -128,6 +133,7 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
         .thread_name("samsarrow")
         .enable_all()
         .build()?;
+    built.spawn(tick());
     logging::start(py)?;
     let mut slot = lock(&RUNTIME);
     if let Some((owner, runtime)) = &*slot
@@ -143,6 +149,12 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let inherited = slot.replace((pid, Arc::clone(&built)));
     std::mem::forget(inherited);
     Ok(built)
+}
+
+async fn tick() {
+    loop {
+        tokio::time::sleep(TICK).await;
+    }
 }
 
 /// Returns the number of worker threads. On two cores, it is 1: with two workers, the first would only wake the second,
@@ -189,6 +201,30 @@ where
     T: Send,
     F: Future<Output = Result<T>> + Send,
 {
+    run_in_slices(py, None, work)
+}
+
+/// Like [`run`], but drops the work at `deadline` and returns `None`.
+pub fn run_until<T, F>(py: Python<'_>, deadline: Instant, work: F) -> PyResult<Option<T>>
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
+    let mut work = Box::pin(work);
+    let limited = std::future::poll_fn(move |context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(done.map(Some)),
+        Poll::Pending if Instant::now() >= deadline => Poll::Ready(Ok(None)),
+        Poll::Pending => Poll::Pending,
+    });
+    run_in_slices(py, Some(deadline), limited)
+}
+
+/// Runs `work`, and polls it again at `deadline`.
+fn run_in_slices<T, F>(py: Python<'_>, deadline: Option<Instant>, work: F) -> PyResult<T>
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
     let runtime = runtime(py)?;
     let mut work = Box::pin(work);
     let start = Instant::now();
@@ -199,6 +235,7 @@ where
         } else {
             SIGNAL_CHECK
         };
+        let slice = deadline.map_or(slice, |at| slice.min(at.saturating_duration_since(Instant::now())));
         let (step, rest) = interpreter_guard::detach(py, || {
             let _inside = runtime.enter();
             let step = block_for(work.as_mut(), slice);

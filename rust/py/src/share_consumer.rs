@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::call::Call;
 use samsarrow_bridge::deadline::Deadline;
+use samsarrow_bridge::delivery::FOREVER;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
@@ -115,10 +116,7 @@ impl ShareConsumer {
     fn wait_ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
-        Ok(Call::without_result(async move {
-            core.wait_ready(timeout).await;
-            Ok(())
-        }))
+        Ok(Call::at_most(timeout, async move { core.wait_ready(FOREVER).await }))
     }
 
     /// Returns a batch without rows, for a poll that timed out.
