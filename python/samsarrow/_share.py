@@ -239,11 +239,11 @@ class ShareConsumerBase(AnyConsumer):
             if self._rest is not None or self._decode_error is not None:
                 rows = await self._decode_rest(core)
             else:
-                result = core.try_poll()
+                # Values are decoded first, so a `commit` of another thread must not accept these rows yet.
+                result = core.try_poll(typed is not None)
                 if isinstance(result, pa.RecordBatch):
                     if typed is None:
                         return result
-                    core.set_returned(result.select(ROW_COLUMNS), False)
                     self._rest = result
                     continue
                 if result:
@@ -259,27 +259,14 @@ class ShareConsumerBase(AnyConsumer):
                 remaining = deadline.left()
 
     def _drop_lost(self, core: _core.ShareConsumer) -> None:
-        """Drops rows of an earlier fetch whose locks have ended, which the group delivers again.
-
-        The Rust client does so with the rows in its queue. The locks of rows from one partition end together.
-        """
+        """Drops rows of an earlier fetch whose locks have ended, which the group delivers again."""
         if (raw := self._rest) is None:
             return
-        rows = raw.select(ROW_COLUMNS)
-        partitions = list(zip(*(rows.column(name).to_pylist() for name in ROW_COLUMNS[:2]), strict=True))
-        starts = [row for row, tp in enumerate(partitions) if row == 0 or tp != partitions[row - 1]]
-        # Only returned rows have a time.
-        core.set_returned(rows, True)
-        locked = [
-            range(start, end)
-            for start, end in zip(starts, [*starts[1:], len(partitions)], strict=True)
-            if core.locked_for(rows.slice(start, end - start))
-        ]
-        core.set_returned(rows, False)
-        if (count := sum(map(len, locked))) < len(partitions):
-            if not locked or locked[0].start > 0:
+        held = core.still_held(raw.select(ROW_COLUMNS))
+        if not all(held):
+            if not held[0]:
                 self._decode_error = None
-            self._rest = raw.take(pa.array([row for part in locked for row in part], pa.int64())) if count else None
+            self._rest = raw.filter(pa.array(held)) if any(held) else None
 
     async def _decode_rest(self, core: _core.ShareConsumer) -> pa.RecordBatch | None:
         """Decodes the next fetched rows; raises the error of a row once the rows before it are returned."""
@@ -295,10 +282,10 @@ class ShareConsumerBase(AnyConsumer):
         if read.dead and (dead_letter := typed.letters) is not None:
             await dead_letter._send(raw, read.dead, self._wait_delivered)
         taken = raw.slice(0, read.taken).select(ROW_COLUMNS)
-        core.set_returned(taken, True)
         if read.dead:
             # The records are stored in the other topic, so the group is done with them.
             _decide(core, taken.take(pa.array(sorted(read.dead))), _ACCEPT)
+        core.set_returned(taken)
         self._rest = raw.slice(read.taken) if read.taken < raw.num_rows else None
         self._decode_error = read.error
         return read.rows
@@ -313,10 +300,11 @@ class ShareConsumerBase(AnyConsumer):
             return
         row = raw.slice(0, 1).select(ROW_COLUMNS)
         self._rest = raw.slice(1) if raw.num_rows > 1 else None
-        core.set_returned(row, True)
         if self._undecoded is not None:
             _decide(core, row, _REJECT if self._undecoded == "reject" else _RELEASE)
-        elif not self._explicit:
+        elif self._explicit:
+            core.set_returned(row)
+        else:
             _decide(core, row, _RELEASE)
 
     async def _commit(self, timeout: Seconds | None) -> dict[TopicPartition, KafkaError | None]:

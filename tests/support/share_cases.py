@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from samsarrow import Admin, ConfigResource, Producer, ShareConsumer, TopicPartition
+from samsarrow import Admin, ConfigResource, NewTopic, Producer, ShareConsumer, TopicPartition
 
 LOCK_S = 1.0
 """Time for which records are locked in cases that wait for the end of locks."""
@@ -241,6 +241,28 @@ def transactions_leave_no_gaps_behind(servers: str, topic: str, group: str) -> N
         assert numbers_of(poll_rows(consumer)) == [9]
 
 
+def a_deleted_topic_does_not_stop_the_others(servers: str, topic: str, group: str) -> None:
+    """A topic that is deleted while its partition is in a session costs the rows in flight, and no error."""
+    deleted = f"{topic}-deleted"
+    earliest(servers, group, share_record_lock_duration_ms=LONG_LOCK)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(deleted, 1, 1)])
+        send(servers, topic, 2)
+        send(servers, deleted, 2)
+        with ShareConsumer(bootstrap_servers=servers, group_id=group, acknowledgement="explicit") as consumer:
+            consumer.subscribe([topic, deleted])
+            read = 0
+            while read < 4:
+                batch = poll_rows(consumer)
+                read += batch.num_rows
+                consumer.acknowledge(batch)
+                assert set(consumer.commit(10).values()) == {None}
+            admin.delete_topics([deleted])
+            assert consumer.poll(0.5).num_rows == 0
+            send(servers, topic, 1, first=7)
+            assert numbers_of(poll_rows(consumer)) == [7]
+
+
 CASES: list[Callable[[str, str, str], None]] = [
     members_share_the_records,
     each_type_has_its_effect,
@@ -250,4 +272,5 @@ CASES: list[Callable[[str, str, str], None]] = [
     close_returns_rows_at_once,
     callbacks_run_in_order,
     record_limit_is_strict,
+    a_deleted_topic_does_not_stop_the_others,
 ]

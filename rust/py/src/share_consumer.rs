@@ -102,13 +102,15 @@ impl ShareConsumer {
         Ok(Deadline::after(timeout))
     }
 
-    /// Returns available rows, or True if commits in the background have completed, or None.
-    fn try_poll(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    /// Returns available rows, or True if commits in the background have completed, or None. If `holds`, no commit
+    /// accepts the rows before `set_returned`.
+    fn try_poll(&self, py: Python<'_>, holds: bool) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
         if core.has_completed() {
             return true.into_py_any(py).map(Some);
         }
-        let rows = core.try_poll().map_err(|error| to_py(py, &error))?;
+        let rows = if holds { core.try_hold() } else { core.try_poll() };
+        let rows = rows.map_err(|error| to_py(py, &error))?;
         rows.map(|batch| Ok(arrow_ffi::to_pyarrow(py, &batch)?.unbind())).transpose()
     }
 
@@ -126,7 +128,7 @@ impl ShareConsumer {
     }
 
     /// Acknowledges rows with one type, or with one type for each row. The types are those of the protocol; None leaves
-    /// a row undecided. With `forced`, the mode may be implicit.
+    /// a row undecided. With `forced`, the mode may be implicit, and rows may be held.
     fn acknowledge(
         &self,
         py: Python<'_>,
@@ -141,10 +143,16 @@ impl ShareConsumer {
         done.map_err(|error| to_py(py, &error))
     }
 
-    /// Marks rows that a poll does not return yet, or returns after all.
-    fn set_returned(&self, py: Python<'_>, data: &Bound<'_, PyAny>, is_returned: bool) -> PyResult<()> {
+    /// Marks held rows as returned by a poll.
+    fn set_returned(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let batches = batches(py, data)?;
-        self.core.get(py)?.set_returned(&batches, is_returned).map_err(|error| to_py(py, &error))
+        self.core.get(py)?.set_returned(&batches).map_err(|error| to_py(py, &error))
+    }
+
+    /// Returns for each held row whether it can still be returned.
+    fn still_held(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let batches = batches(py, data)?;
+        self.core.get(py)?.still_held(&batches).map_err(|error| to_py(py, &error))
     }
 
     /// Sends all acknowledgements, and returns the outcome of each partition.

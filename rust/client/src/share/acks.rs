@@ -40,7 +40,7 @@ impl RowState {
     }
 
     /// Returns true if the application has the row and may acknowledge it.
-    fn is_out(self) -> bool {
+    pub(super) fn is_out(self) -> bool {
         matches!(self, Self::Returned | Self::Renewed | Self::Renewing) || (self.is_pending() && self != Self::Gap)
     }
 }
@@ -68,12 +68,28 @@ pub(super) struct Acquired {
 }
 
 impl Acquired {
-    fn contains(&self, offset: i64) -> bool {
+    pub(super) fn contains(&self, offset: i64) -> bool {
         (self.first..=self.last).contains(&offset)
     }
 
     fn index(&self, offset: i64) -> usize {
         usize::try_from(offset - self.first).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn state(&self, offset: i64) -> Option<RowState> {
+        self.states.get(self.index(offset)).copied()
+    }
+
+    /// Returns true if the row waits for a poll, and its lock has not ended.
+    pub(super) fn is_queued(&self, offset: i64, now: Instant) -> bool {
+        self.lost.is_none() && self.locked_until > now && self.state(offset) == Some(RowState::Queued)
+    }
+
+    /// Returns the acknowledgements that wait to be sent, if there are any.
+    fn pending(&self) -> Option<Taken> {
+        let kind = |state: &RowState| state.is_pending().then_some(*state as i8);
+        let is_pending = self.states.iter().any(|state| state.is_pending());
+        is_pending.then(|| Taken { first: self.first, types: self.states.iter().map(kind).collect() })
     }
 
     fn is_done(&self) -> bool {
@@ -165,16 +181,21 @@ pub(super) struct PartitionRows {
 }
 
 impl PartitionRows {
-    /// Sets the topic's id. Records of an earlier topic with this name are lost.
-    pub(super) fn use_topic(&mut self, topic_id: Uuid) {
-        if self.topic_id != topic_id {
-            self.ranges.clear();
-            self.topic_id = topic_id;
+    /// Sets the topic's id. Records of an earlier topic with this name are lost. Returns their acknowledgements that
+    /// can no longer be sent.
+    pub(super) fn use_topic(&mut self, topic_id: Uuid) -> Vec<Taken> {
+        if self.topic_id == topic_id {
+            return Vec::new();
         }
+        self.topic_id = topic_id;
+        let old = std::mem::take(&mut self.ranges);
+        self.dropped(old.values().filter_map(Acquired::pending).collect())
     }
 
-    /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks.
-    pub(super) fn insert(&mut self, new: Acquired) {
+    /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks. Returns the
+    /// acknowledgements of these offsets that can no longer be sent.
+    pub(super) fn insert(&mut self, new: Acquired) -> Vec<Taken> {
+        let mut dropped = Vec::new();
         let overlapping: Vec<i64> = self
             .ranges
             .range(..=new.last)
@@ -184,11 +205,24 @@ impl PartitionRows {
             .collect();
         for first in overlapping {
             let Some(old) = self.ranges.remove(&first) else { continue };
+            let replaced = old.part(old.first.max(new.first), old.last.min(new.last));
+            dropped.extend(replaced.as_ref().and_then(Acquired::pending));
             let before = (old.first < new.first).then(|| old.part(old.first, new.first - 1)).flatten();
             let after = (old.last > new.last).then(|| old.part(new.last + 1, old.last)).flatten();
             self.ranges.extend(before.into_iter().chain(after).map(|part| (part.first, part)));
         }
         self.ranges.insert(new.first, new);
+        self.dropped(dropped)
+    }
+
+    /// Completes acknowledgements that were never sent, so that no commit waits for them.
+    fn dropped(&mut self, dropped: Vec<Taken>) -> Vec<Taken> {
+        if !dropped.is_empty() {
+            self.taken += 1;
+            self.in_flight += 1;
+            self.complete();
+        }
+        dropped
     }
 
     pub(super) fn ranges(&self) -> impl Iterator<Item = &Acquired> {
@@ -200,8 +234,7 @@ impl PartitionRows {
     }
 
     pub(super) fn state(&self, offset: i64) -> Option<RowState> {
-        let range = self.range(offset)?;
-        range.states.get(range.index(offset)).copied()
+        self.range(offset)?.state(offset)
     }
 
     /// Returns true if any offset has a state for which `is` returns true.
@@ -217,14 +250,18 @@ impl PartitionRows {
         })
     }
 
-    /// Returns the first of `offsets` that the application may not acknowledge.
-    pub(super) fn first_not_out(&self, offsets: impl IntoIterator<Item = i64>) -> Option<i64> {
+    /// Returns the first of `offsets` without a state for which `is` returns true.
+    pub(super) fn first_without(
+        &self,
+        offsets: impl IntoIterator<Item = i64>,
+        is: impl Fn(RowState) -> bool,
+    ) -> Option<i64> {
         let mut current: Option<&Acquired> = None;
         offsets.into_iter().find(|offset| {
             if current.is_none_or(|range| !range.contains(*offset)) {
                 current = self.range(*offset);
             }
-            !current.is_some_and(|range| range.states.get(range.index(*offset)).is_some_and(|state| state.is_out()))
+            !current.and_then(|range| range.state(*offset)).is_some_and(&is)
         })
     }
 
@@ -315,42 +352,36 @@ impl PartitionRows {
 
     /// Records that the broker has applied acknowledgements. `renewed_until` is the end of renewed locks.
     pub(super) fn applied(&mut self, taken: &Taken, renewed_until: Instant) {
-        let renewed: Vec<i64> = (taken.first..)
-            .zip(&taken.types)
-            .filter(|(offset, kind)| {
-                **kind == Some(RowState::Renew as i8) && self.state(*offset) == Some(RowState::Renewing)
-            })
-            .map(|(offset, _)| offset)
-            .collect();
-        let finished: Vec<_> = (taken.first..)
-            .zip(&taken.types)
-            .filter(|(offset, kind)| kind.is_some() && self.state(*offset) == Some(RowState::Sent))
-            .map(|(offset, _)| (offset, RowState::Done))
-            .collect();
-        self.set(finished);
-        self.set(renewed.iter().map(|offset| (*offset, RowState::Renewed)));
-        let renewed = Taken {
-            first: taken.first,
-            types: taken.types.iter().map(|kind| kind.filter(|kind| *kind == RowState::Renew as i8)).collect(),
-        };
-        self.extend_locks(&renewed.ranges(), renewed_until);
+        self.complete_states(taken);
+        let is_renewal = |kind: &Option<i8>| *kind == Some(RowState::Renew as i8);
+        if taken.types.iter().any(is_renewal) {
+            let types = taken.types.iter().map(|kind| kind.filter(|_| is_renewal(kind))).collect();
+            self.extend_locks(&Taken { first: taken.first, types }.ranges(), renewed_until);
+        }
         self.remove_done();
+    }
+
+    /// Changes the states of acknowledgements in flight to those after a response.
+    fn complete_states(&mut self, taken: &Taken) {
+        let last = taken.first.saturating_add_unsigned(taken.types.len() as u64).saturating_sub(1);
+        let from = self.ranges.range(..=taken.first).next_back().map_or(taken.first, |(first, _)| *first);
+        for range in self.ranges.range_mut(from..=last.max(from)).map(|(_, range)| range) {
+            let first = range.first.max(taken.first);
+            let (skipped, index) = (range.index(first), usize::try_from(first - taken.first).unwrap_or(usize::MAX));
+            let states = range.states.iter_mut().skip(skipped);
+            for (state, _) in states.zip(taken.types.iter().skip(index)).filter(|(_, kind)| kind.is_some()) {
+                *state = match *state {
+                    RowState::Sent => RowState::Done,
+                    RowState::Renewing => RowState::Renewed,
+                    other => other,
+                };
+            }
+        }
     }
 
     /// Records that the broker has rejected acknowledgements. The locks of renewed rows are unchanged.
     pub(super) fn rejected(&mut self, taken: &Taken) {
-        let states: Vec<_> = (taken.first..)
-            .zip(&taken.types)
-            .filter_map(|(offset, kind)| {
-                (*kind)?;
-                match self.state(offset)? {
-                    RowState::Sent => Some((offset, RowState::Done)),
-                    RowState::Renewing => Some((offset, RowState::Renewed)),
-                    _ => None,
-                }
-            })
-            .collect();
-        self.set(states);
+        self.complete_states(taken);
         self.remove_done();
     }
 

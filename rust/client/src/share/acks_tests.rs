@@ -115,8 +115,8 @@ fn a_lost_session_keeps_returned_rows_for_their_acknowledgement() {
     rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Accept]));
     let error = Error::State("lost".into());
     rows.lose(SESSION, &error);
-    assert_eq!(rows.first_not_out([1, 2]), None);
-    assert_eq!(rows.first_not_out([0]), Some(0));
+    assert_eq!(rows.first_without([1, 2], RowState::is_out), None);
+    assert_eq!(rows.first_without([0], RowState::is_out), Some(0));
     let other = SessionId { node: 1, number: 2 };
     let (sent, failed) = rows.take_pending(other, Instant::now());
     assert!(sent.is_empty());
@@ -159,4 +159,41 @@ fn a_rejected_renewal_keeps_the_row_out() {
     let (taken, _) = rows.take_pending(SESSION, Instant::now());
     rows.rejected(&taken[0]);
     assert_eq!((rows.state(7), rows.state(8)), (Some(RowState::Renewed), Some(RowState::Done)));
+}
+
+#[test]
+fn acknowledgements_of_replaced_records_are_reported_and_no_commit_waits_for_them() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Accept; 6]));
+    let ticket = rows.completed_at().unwrap();
+    let dropped = rows.insert(acquired(2, &[RowState::Queued; 2]));
+    assert_eq!(dropped.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(2, 3)]]);
+    assert!(rows.completed_at().is_some(), "the others still wait");
+    let (sent, _) = rows.take_pending(SESSION, Instant::now());
+    rows.complete();
+    assert_eq!(sent.iter().flat_map(Taken::ranges).collect::<Vec<_>>(), [(0, 1), (4, 5)]);
+    assert!(rows.completed >= ticket);
+
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Returned, RowState::Reject, RowState::Gap]));
+    let ticket = rows.completed_at().unwrap();
+    let dropped = rows.use_topic(Uuid([1; 16]));
+    assert_eq!(dropped.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(1, 2)]]);
+    assert!(rows.completed >= ticket);
+    assert_eq!(rows.completed_at(), None);
+}
+
+#[test]
+fn responses_change_only_acknowledgements_in_flight() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Accept; 4]));
+    rows.insert(acquired(4, &[RowState::Accept; 4]));
+    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    rows.insert(acquired(3, &[RowState::Queued; 3]));
+    for taken in &taken {
+        rows.applied(taken, Instant::now());
+    }
+    let states: Vec<_> = (0..8).map(|offset| rows.state(offset)).collect();
+    let queued = Some(RowState::Queued);
+    assert_eq!(states, [None, None, None, queued, queued, queued, None, None]);
 }

@@ -121,9 +121,13 @@ impl ShareConsumer {
         self.shared.notify_tasks();
     }
 
-    /// Leaves the group. Rows that the application has can still be acknowledged.
+    /// Leaves the group. Rows that the application has can still be acknowledged; rows in the queue are released.
     pub fn unsubscribe(&self) -> Result<()> {
         self.check_open()?;
+        self.shared.with(|state| {
+            // No poll returns these rows, so they go back to the group at once.
+            state.release_queue();
+        });
         self.set_subscription(BTreeSet::new());
         self.shared.cluster.unsubscribe();
         Ok(())
@@ -170,6 +174,16 @@ impl ShareConsumer {
     /// Fails with an error of the membership or of a partition, once per error, and with [`Error::Wakeup`] after
     /// `wakeup` was called.
     pub fn try_poll(&self) -> Result<Option<RecordBatch>> {
+        self.try_take(RowState::Returned)
+    }
+
+    /// Like [`try_poll`](Self::try_poll), but no commit accepts the rows before [`set_returned`](Self::set_returned),
+    /// for callers that return them later.
+    pub fn try_hold(&self) -> Result<Option<RecordBatch>> {
+        self.try_take(RowState::Queued)
+    }
+
+    fn try_take(&self, to: RowState) -> Result<Option<RecordBatch>> {
         self.check_open()?;
         if self.woken.swap(false, Ordering::AcqRel) {
             return Err(Error::Wakeup);
@@ -183,7 +197,7 @@ impl ShareConsumer {
                     None => return Ok(None),
                     Some(Item::Error(error)) => return Err(error),
                     Some(Item::Chunk(chunk)) => {
-                        if let Some(batch) = take_rows(state, chunk) {
+                        if let Some(batch) = take_rows(state, chunk, to) {
                             return Ok(Some(batch));
                         }
                     }
@@ -328,8 +342,7 @@ impl ShareConsumer {
             let accepts = accepts && self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit;
             state.replace(RowState::Returned, if accepts { RowState::Accept } else { RowState::Release });
             state.replace(RowState::Renewed, RowState::Release);
-            state.replace(RowState::Queued, RowState::Release);
-            state.queue.clear();
+            state.release_queue();
             state.closing = true;
             true
         });

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::acks::RowState;
 use super::consumer::ShareConsumer;
 use super::options::AcknowledgementMode;
-use super::rows::positions;
+use super::rows::{drop_expired, positions};
 use super::state::State;
 use crate::error::{Error, Result};
 
@@ -61,14 +61,23 @@ impl ShareConsumer {
                 "the consumer accepts rows by itself: create it with acknowledgement=\"explicit\"".into(),
             ));
         }
-        self.decide(batches, types)
+        self.decide_where(batches, types, RowState::is_out)
     }
 
-    /// Like [`acknowledge`](Self::acknowledge), in both modes.
+    /// Like [`acknowledge`](Self::acknowledge), in both modes, and also for rows that no poll has returned yet.
     pub fn decide(&self, batches: &[RecordBatch], types: &[Option<Acknowledgement>]) -> Result<()> {
+        self.decide_where(batches, types, is_held)
+    }
+
+    fn decide_where(
+        &self,
+        batches: &[RecordBatch],
+        types: &[Option<Acknowledgement>],
+        is: impl Fn(RowState) -> bool + Copy,
+    ) -> Result<()> {
         self.check_open()?;
-        let decisions = positions(batches)?;
-        let total: usize = decisions.values().map(Vec::len).sum();
+        let runs = positions(batches)?;
+        let total: usize = runs.iter().map(|run| run.offsets().len()).sum();
         if types.len() != 1 && types.len() != total {
             return Err(Error::configuration(format!(
                 "{} acknowledgement types for {total} rows: pass one type, or one for each row",
@@ -77,22 +86,25 @@ impl ShareConsumer {
         }
         let kind_of = |row: usize| types.get(if types.len() == 1 { 0 } else { row }).copied().flatten();
         self.shared.with(|state| {
-            for (tp, rows) in &decisions {
-                let decided = rows.iter().filter(|(row, _)| kind_of(*row).is_some()).map(|(_, offset)| *offset);
-                let missing = match state.rows.get(tp) {
-                    Some(known) => known.first_not_out(decided),
-                    None => decided.into_iter().next(),
+            for run in &runs {
+                let rows = (run.first_row..).zip(run.offsets());
+                let mut decided = rows.filter(|(row, _)| kind_of(*row).is_some()).map(|(_, offset)| *offset);
+                let missing = match state.rows.get(&run.tp) {
+                    Some(known) => known.first_without(decided, is),
+                    None => decided.next(),
                 };
                 if let Some(offset) = missing {
+                    let tp = &run.tp;
                     return Err(Error::State(format!(
                         "offset {offset} of {tp} is not with this consumer: it was acknowledged before, or never \
                          returned by its polls"
                     )));
                 }
             }
-            for (tp, rows) in &decisions {
-                let decided = rows.iter().filter_map(|(row, offset)| Some((*offset, kind_of(*row)?.state())));
-                if let Some(known) = state.rows.get_mut(tp) {
+            for run in &runs {
+                let rows = (run.first_row..).zip(run.offsets());
+                let decided = rows.filter_map(|(row, offset)| Some((*offset, kind_of(row)?.state())));
+                if let Some(known) = state.rows.get_mut(&run.tp) {
                     known.set(decided);
                 }
             }
@@ -100,43 +112,58 @@ impl ShareConsumer {
         })
     }
 
-    /// Marks rows as not returned, or as returned again, for callers that return only some rows of a batch.
-    pub fn set_returned(&self, batches: &[RecordBatch], is_returned: bool) -> Result<()> {
-        let rows = positions(batches)?;
-        let (from, to) = match is_returned {
-            true => (RowState::Queued, RowState::Returned),
-            false => (RowState::Returned, RowState::Queued),
-        };
+    /// Marks rows of [`try_hold`](Self::try_hold) as returned by a poll. Rows that were decided already stay so.
+    pub fn set_returned(&self, batches: &[RecordBatch]) -> Result<()> {
+        let runs = positions(batches)?;
         self.shared.with(|state| {
-            for (tp, rows) in &rows {
-                let Some(known) = state.rows.get_mut(tp) else { continue };
-                let held: Vec<_> = rows
-                    .iter()
-                    .filter(|(_, offset)| known.state(*offset) == Some(from))
-                    .map(|(_, offset)| (*offset, to))
-                    .collect();
+            for run in &runs {
+                let Some(known) = state.rows.get_mut(&run.tp) else { continue };
+                let held = |offset: &&i64| known.state(**offset) == Some(RowState::Queued);
+                let held: Vec<_> = run.offsets().iter().filter(held).map(|at| (*at, RowState::Returned)).collect();
                 known.set(held);
             }
         });
         Ok(())
     }
 
+    /// Returns for each row of [`try_hold`](Self::try_hold) whether it can still be returned. The group delivers rows
+    /// whose locks have ended again.
+    pub fn still_held(&self, batches: &[RecordBatch]) -> Result<Vec<bool>> {
+        let runs = positions(batches)?;
+        let now = Instant::now();
+        let mut good = Vec::new();
+        self.shared.with(|state| {
+            for run in &runs {
+                match state.rows.get_mut(&run.tp) {
+                    Some(known) => drop_expired(known, run.offsets(), now, &mut good),
+                    None => good.resize(good.len() + run.offsets().len(), false),
+                }
+            }
+        });
+        Ok(good)
+    }
+
     /// Returns the time left until the first lock of these rows ends; `None` if the consumer has none of them.
     pub fn locked_for(&self, batches: &[RecordBatch]) -> Result<Option<Duration>> {
-        let rows = positions(batches)?;
+        let runs = positions(batches)?;
         let now = Instant::now();
         Ok(self.shared.with(|state| {
-            let ends = rows.iter().flat_map(|(tp, rows)| {
-                let known = state.rows.get(tp);
-                rows.iter().filter_map(move |(_, offset)| {
-                    let known = known?;
-                    let is_open = known.first_not_out([*offset]).is_none();
-                    known.range(*offset).filter(|range| is_open && range.lost.is_none()).map(|range| range.locked_until)
+            let ends = runs.iter().flat_map(|run| {
+                let known = state.rows.get(&run.tp);
+                run.offsets().iter().filter_map(move |offset| {
+                    let range = known?.range(*offset)?;
+                    let is_open = range.lost.is_none() && range.state(*offset).is_some_and(is_held);
+                    is_open.then_some(range.locked_until)
                 })
             });
             ends.min().map(|end| end.saturating_duration_since(now))
         }))
     }
+}
+
+/// Returns true if the row waits for a poll, or the application has it and may acknowledge it.
+fn is_held(state: RowState) -> bool {
+    state == RowState::Queued || state.is_out()
 }
 
 /// Fails if the application has a row that it has not acknowledged.

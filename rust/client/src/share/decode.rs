@@ -119,13 +119,38 @@ impl Decoded {
     }
 }
 
+/// Rows that the decoder holds.
+#[derive(Debug)]
+struct Undelivered {
+    /// Index of the partition in the response.
+    partition: usize,
+    rows: usize,
+    first: i64,
+    last: i64,
+}
+
 /// Result of decoding a response.
 #[derive(Debug, Default)]
 pub(super) struct DecodedResponse {
     pub(super) chunks: Vec<Chunk>,
     pub(super) partitions: Vec<Decoded>,
-    /// Rows that the decoder holds: the index of the partition and the number of rows.
-    undelivered: Vec<(usize, usize)>,
+    undelivered: Vec<Undelivered>,
+    /// True if columns could not be built. The decoder must then be replaced.
+    pub(super) is_broken: bool,
+}
+
+impl DecodedResponse {
+    /// Returns a response that releases all acquired records, because of an error.
+    pub(super) fn released(acquired: Vec<(TopicPartition, Vec<AcquiredRecords>)>, error: &Error) -> Self {
+        let mut response = Self::default();
+        for (tp, mut acquired) in acquired {
+            let errors = if response.partitions.is_empty() { vec![error.clone()] } else { Vec::new() };
+            let (ranges, _) = valid_ranges(&tp, &mut acquired);
+            let ranges = ranges.iter().map(|range| states_of(range, |_| RowState::Release)).collect();
+            response.partitions.push(Decoded { tp, ranges, errors });
+        }
+        response
+    }
 }
 
 /// Decodes responses. All batches have the same schema.
@@ -140,45 +165,33 @@ impl ShareDecoder {
         Self { decoder, schema }
     }
 
-    /// Decodes the acquired records of all partitions.
-    ///
-    /// # Errors
-    /// Fails with [`Error::Corrupt`] if acquired ranges overlap or are larger than any broker's. Invalid records are no
-    /// error of the call but of their partition.
-    pub(super) fn decode(&mut self, fetched: Vec<Fetched>) -> Result<DecodedResponse> {
+    /// Decodes the acquired records of all partitions. Invalid records, and acquired ranges that overlap or are larger
+    /// than those of any broker, are errors of their partition.
+    pub(super) fn decode(&mut self, fetched: Vec<Fetched>) -> DecodedResponse {
         let mut response = DecodedResponse::default();
         for Fetched { tp, records, mut acquired } in fetched {
-            acquired.sort_unstable_by_key(|range| range.first_offset);
-            check(&tp, &acquired)?;
-            let covered = covered_until(&records);
+            let (acquired, error) = valid_ranges(&tp, &mut acquired);
             // An offset without a record is a gap if a later batch was received, so that its record cannot follow.
-            let states = |range: &AcquiredRecords| {
-                let state = |offset| if offset < covered { RowState::Gap } else { RowState::Release };
-                let states = (range.first_offset..=range.last_offset).map(state).collect();
-                AcquiredStates { first: range.first_offset, delivery_count: range.delivery_count, states }
-            };
-            let ranges = acquired.iter().map(states).collect();
-            response.partitions.push(Decoded { tp, ranges, errors: Vec::new() });
+            let covered = if error.is_none() { covered_until(&records) } else { i64::MIN };
+            let state = |offset| if offset < covered { RowState::Gap } else { RowState::Release };
+            let ranges = acquired.iter().map(|range| states_of(range, state)).collect();
+            let is_valid = error.is_none();
+            response.partitions.push(Decoded { tp, ranges, errors: error.into_iter().collect() });
             let mut data = records;
-            for window in windows(&acquired) {
-                self.decode_window(&mut data, window, &mut response)?;
+            for window in windows(&acquired).into_iter().filter(|_| is_valid) {
+                self.decode_window(&mut data, window, &mut response);
             }
         }
-        self.flush(&mut response)?;
-        Ok(response)
+        self.flush(&mut response);
+        response
     }
 
     /// Decodes the records from `first` to `last` of the last partition in `response`.
-    fn decode_window(
-        &mut self,
-        data: &mut Bytes,
-        (first, last): (i64, i64),
-        response: &mut DecodedResponse,
-    ) -> Result<()> {
-        let Some(index) = response.partitions.len().checked_sub(1) else { return Ok(()) };
+    fn decode_window(&mut self, data: &mut Bytes, (first, last): (i64, i64), response: &mut DecodedResponse) {
+        let Some(index) = response.partitions.len().checked_sub(1) else { return };
         let mut from = first;
         while from <= last {
-            let Some(tp) = response.partitions.get(index).map(|partition| partition.tp.clone()) else { return Ok(()) };
+            let Some(tp) = response.partitions.get(index).map(|partition| partition.tp.clone()) else { return };
             let window =
                 Window { from_offset: from, until_offset: Some(last.saturating_add(1)), max_rows: None, aborted: None };
             let was_empty = self.decoder.rows() == 0;
@@ -186,25 +199,26 @@ impl ShareDecoder {
                 Ok(appended) => (appended, None),
                 Err(error) => (error.appended, Some(error)),
             };
-            response.undelivered.push((index, appended.rows));
+            let until = appended.next_offset.saturating_sub(1).min(last);
+            response.undelivered.push(Undelivered { partition: index, rows: appended.rows, first: from, last: until });
             data.advance(appended.consumed.min(data.len()));
             from = appended.next_offset.max(from);
             let too_large = appended.full && was_empty && appended.rows == 0 && appended.consumed == 0;
             if appended.full {
-                self.flush(response)?;
+                self.flush(response);
             }
             if error.is_none() && !too_large {
                 if appended.full {
                     continue;
                 }
-                return Ok(());
+                return;
             }
             let state = error.as_ref().map_or(RowState::Release, state_of_undecoded);
             let failed = error.as_ref().map_or_else(
                 || Error::corrupt(format!("a record batch of {tp} at offset {from} is too large to decode")),
                 decode_error,
             );
-            let Some(partition) = response.partitions.get_mut(index) else { return Ok(()) };
+            let Some(partition) = response.partitions.get_mut(index) else { return };
             partition.errors.push(failed);
             match end_of_first_batch(data) {
                 Some((next, size)) => {
@@ -219,18 +233,32 @@ impl ShareDecoder {
                 None => {
                     partition.mark(from, i64::MAX, RowState::Release);
                     data.clear();
-                    return Ok(());
+                    return;
                 }
             }
         }
-        Ok(())
     }
 
-    /// Turns the decoder's rows into a chunk.
-    fn flush(&mut self, response: &mut DecodedResponse) -> Result<()> {
+    /// Turns the decoder's rows into a chunk. If Arrow rejects them, they return to the group.
+    fn flush(&mut self, response: &mut DecodedResponse) {
         let undelivered = std::mem::take(&mut response.undelivered);
+        match self.try_flush(response, &undelivered) {
+            Ok(chunk) => response.chunks.extend(chunk),
+            Err(error) => {
+                response.is_broken = true;
+                let mut error = Some(error);
+                for part in undelivered {
+                    let Some(partition) = response.partitions.get_mut(part.partition) else { continue };
+                    partition.mark(part.first, part.last, RowState::Release);
+                    partition.errors.extend(error.take());
+                }
+            }
+        }
+    }
+
+    fn try_flush(&mut self, response: &mut DecodedResponse, undelivered: &[Undelivered]) -> Result<Option<Chunk>> {
         if self.decoder.rows() == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let rejected =
             |error: &dyn std::fmt::Display| Error::corrupt(format!("Arrow rejects the decoded columns: {error}"));
@@ -238,7 +266,8 @@ impl ShareDecoder {
         let offsets = batch.column_by_name("offset").and_then(|column| column.as_any().downcast_ref::<Int64Array>());
         let offsets = offsets.map(|column| column.values().clone()).unwrap_or_default();
         let (mut counts, mut segments, mut row) = (Vec::with_capacity(batch.num_rows()), Vec::<Segment>::new(), 0);
-        for (index, rows) in undelivered {
+        for Undelivered { partition: index, rows, .. } in undelivered {
+            let (index, rows) = (*index, *rows);
             let Some(partition) = response.partitions.get_mut(index).filter(|_| rows > 0) else { continue };
             partition.mark_rows(offsets.get(row..row + rows).unwrap_or_default(), &mut counts);
             row += rows;
@@ -250,27 +279,34 @@ impl ShareDecoder {
         let mut columns = batch.columns().to_vec();
         columns.push(Arc::new(Int16Array::from(counts)));
         let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(|error| rejected(&error))?;
-        response.chunks.push(Chunk { batch, segments });
-        Ok(())
+        Ok(Some(Chunk { batch, segments }))
     }
 }
 
-/// Checks the acquired ranges of a partition, which are sorted.
-fn check(tp: &TopicPartition, acquired: &[AcquiredRecords]) -> Result<()> {
-    let mut left = MAX_ACQUIRED;
-    let mut end = i64::MIN;
+fn states_of(range: &AcquiredRecords, state: impl Fn(i64) -> RowState) -> AcquiredStates {
+    let states = (range.first_offset..=range.last_offset).map(state).collect();
+    AcquiredStates { first: range.first_offset, delivery_count: range.delivery_count, states }
+}
+
+/// Sorts the acquired ranges of a partition. Returns the valid ones, and the error of the first invalid one.
+fn valid_ranges(tp: &TopicPartition, acquired: &mut [AcquiredRecords]) -> (Vec<AcquiredRecords>, Option<Error>) {
+    acquired.sort_unstable_by_key(|range| range.first_offset);
+    let (mut valid, mut error, mut left, mut end) = (Vec::with_capacity(acquired.len()), None, MAX_ACQUIRED, 0);
     for range in acquired {
         let (first, last) = (range.first_offset, range.last_offset);
-        if first < 0 || last < first || first < end || last == i64::MAX {
-            return Err(Error::corrupt(format!("{tp}: the broker acquired the offsets {first} to {last} after {end}")));
+        if first < end || last < first || last == i64::MAX {
+            let text = format!("{tp}: the broker acquired the offsets {first} to {last} after {end}");
+            error.get_or_insert_with(|| Error::corrupt(text));
+        } else if last - first >= left {
+            let text = format!("{tp}: the broker acquired more than {MAX_ACQUIRED} offsets at once");
+            error.get_or_insert_with(|| Error::corrupt(text));
+        } else {
+            left -= last - first + 1;
+            end = last + 1;
+            valid.push(range.clone());
         }
-        left = left.saturating_sub(last - first).saturating_sub(1);
-        if left < 0 {
-            return Err(Error::corrupt(format!("{tp}: the broker acquired more than {MAX_ACQUIRED} offsets at once")));
-        }
-        end = last + 1;
     }
-    Ok(())
+    (valid, error)
 }
 
 /// Joins adjacent acquired ranges.

@@ -85,7 +85,7 @@ fn rows_are_the_acquired_records() {
             })
             .collect();
         let max_bytes = if random.bool() { CHUNK_BYTES } else { random.usize(60..600) };
-        let response = decoder(Layout::Binary, max_bytes).decode(vec![fetched(0, data, acquired)]).unwrap();
+        let response = decoder(Layout::Binary, max_bytes).decode(vec![fetched(0, data, acquired)]);
         assert_eq!(rows(&response), expected, "seed {seed}");
         for (offset, state) in states(&response, 0) {
             let exists = existing.contains(&offset);
@@ -100,7 +100,7 @@ fn a_corrupt_batch_is_rejected_and_the_next_one_decoded() {
     let mut corrupt = batch(3, 3, Codec::None);
     *corrupt.last_mut().unwrap() ^= 1;
     let data = [batch(0, 3, Codec::None), corrupt, batch(6, 3, Codec::None)].concat();
-    let response = decoder(Layout::Binary, CHUNK_BYTES).decode(vec![fetched(0, data, vec![range(1, 8, 1)])]).unwrap();
+    let response = decoder(Layout::Binary, CHUNK_BYTES).decode(vec![fetched(0, data, vec![range(1, 8, 1)])]);
     assert_eq!(rows(&response).iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 6, 7, 8]);
     let rejected: Vec<_> =
         states(&response, 0).into_iter().filter(|(_, state)| *state == RowState::Reject).map(|(at, _)| at).collect();
@@ -115,7 +115,7 @@ fn records_that_cannot_be_decompressed_are_released() {
     options.max_bytes = CHUNK_BYTES;
     let mut decoder = ShareDecoder::new(Decoder::new(options), schema_of(&DecodeOptions::default()));
     let data = [batch(0, 50, Codec::Zstd), batch(50, 1, Codec::None)].concat();
-    let response = decoder.decode(vec![fetched(0, data, vec![range(0, 50, 1)])]).unwrap();
+    let response = decoder.decode(vec![fetched(0, data, vec![range(0, 50, 1)])]);
     assert_eq!(rows(&response), [(50, 50, 1)]);
     let released = states(&response, 0).into_values().filter(|state| *state == RowState::Release).count();
     assert_eq!(released, 50);
@@ -125,24 +125,57 @@ fn records_that_cannot_be_decompressed_are_released() {
 fn offsets_after_the_received_records_are_released() {
     let mut data = batch(0, 2, Codec::None);
     data.extend(&batch(2, 2, Codec::None)[..20]);
-    let response = decoder(Layout::Binary, CHUNK_BYTES).decode(vec![fetched(0, data, vec![range(0, 3, 1)])]).unwrap();
+    let response = decoder(Layout::Binary, CHUNK_BYTES).decode(vec![fetched(0, data, vec![range(0, 3, 1)])]);
     assert_eq!(rows(&response), [(0, 0, 1), (1, 1, 1)]);
     let states: Vec<_> = states(&response, 0).into_values().collect();
     assert_eq!(states, [RowState::Queued, RowState::Queued, RowState::Release, RowState::Release]);
 }
 
 #[test]
-fn hostile_ranges_are_an_error() {
-    for acquired in [
-        vec![range(0, i64::MAX, 1)],
-        vec![range(5, 4, 1)],
-        vec![range(-1, 4, 1)],
-        vec![range(0, 4, 1), range(4, 5, 1)],
-        vec![range(0, 1 << 23, 1)],
+fn invalid_ranges_are_an_error_and_the_others_are_released() {
+    for (invalid, valid) in [
+        (vec![range(0, i64::MAX, 1)], 0),
+        (vec![range(5, 4, 1)], 0),
+        (vec![range(-1, 4, 1)], 0),
+        (vec![range(0, 4, 1), range(4, 5, 1)], 5),
+        (vec![range(0, 1 << 23, 1)], 0),
+        (vec![range(0, 1, 1), range(2, 1 << 22, 1)], 2),
     ] {
-        let error = decoder(Layout::Binary, CHUNK_BYTES).decode(vec![fetched(0, batch(0, 3, Codec::None), acquired)]);
-        assert_eq!(error.unwrap_err().name(), "CorruptRecordError");
+        let parts = vec![
+            fetched(0, batch(0, 3, Codec::None), invalid),
+            fetched(1, batch(0, 3, Codec::None), vec![range(0, 2, 1)]),
+        ];
+        let response = decoder(Layout::Binary, CHUNK_BYTES).decode(parts);
+        assert_eq!(response.partitions[0].errors[0].name(), "CorruptRecordError");
+        assert_eq!(states(&response, 0).into_values().collect::<Vec<_>>(), vec![RowState::Release; valid]);
+        assert_eq!(rows(&response).len(), 3, "other partitions are not affected");
+        assert!(response.partitions[1].errors.is_empty());
     }
+}
+
+#[test]
+fn columns_that_cannot_be_built_return_to_the_group() {
+    let mut decoder = decoder(Layout::Binary, CHUNK_BYTES);
+    decoder.schema = Arc::new(Schema::empty());
+    let parts = vec![
+        fetched(0, batch(0, 3, Codec::None), vec![range(0, 1, 1)]),
+        fetched(1, batch(5, 3, Codec::None), vec![range(5, 7, 1)]),
+    ];
+    let response = decoder.decode(parts);
+    assert!(response.is_broken && response.chunks.is_empty());
+    for partition in [0, 1] {
+        assert!(states(&response, partition).into_values().all(|state| state == RowState::Release));
+    }
+    assert_eq!(response.partitions.iter().map(|partition| partition.errors.len()).sum::<usize>(), 1);
+}
+
+#[test]
+fn a_response_that_is_not_decoded_returns_to_the_group() {
+    let acquired = vec![(TopicPartition::new("t", 0), vec![range(7, 9, 1), range(2, 3, 2)])];
+    let response = DecodedResponse::released(acquired, &Error::corrupt("panic".to_owned()));
+    let offsets: Vec<_> = states(&response, 0).into_iter().collect();
+    assert_eq!(offsets, [2, 3, 7, 8, 9].map(|offset| (offset, RowState::Release)));
+    assert_eq!(response.partitions[0].errors.len(), 1);
 }
 
 #[test]
@@ -151,7 +184,7 @@ fn partitions_share_a_chunk() {
         fetched(0, batch(0, 3, Codec::Lz4), vec![range(0, 1, 2)]),
         fetched(1, batch(7, 2, Codec::None), vec![range(7, 8, 1)]),
     ];
-    let response = decoder(Layout::View, CHUNK_BYTES).decode(parts).unwrap();
+    let response = decoder(Layout::View, CHUNK_BYTES).decode(parts);
     assert_eq!(response.chunks.len(), 1);
     let segments: Vec<_> = response.chunks[0].segments.iter().map(|s| (s.tp.partition, s.rows)).collect();
     assert_eq!(segments, [(0, 2), (1, 2)]);

@@ -1,6 +1,6 @@
 //! Choice of the next request to a broker. A session has one request in flight at a time (KIP-932).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,6 +14,9 @@ use crate::types::TopicPartition;
 pub(super) const FINAL_EPOCH: i32 = -1;
 /// Part of the lock time after which locks are renewed automatically.
 const RENEW_AFTER: f64 = 2.0 / 3.0;
+
+/// Partitions to read from a broker.
+type Targets = BTreeMap<PartitionId, TopicPartition>;
 
 /// The next step of a session.
 #[derive(Debug)]
@@ -56,8 +59,7 @@ impl State {
         }
         let is_polled = session.fetched_for < self.polls || self.waiting > 0;
         let acknowledgements_due = session.acknowledged_for < self.polls;
-        let targets: BTreeSet<PartitionId> =
-            self.targets.get(&node).map(|targets| targets.keys().copied().collect()).unwrap_or_default();
+        let targets = self.targets.get(&node).cloned().unwrap_or_default();
         let fetches = is_polled
             && !targets.is_empty()
             && self.queue.is_empty()
@@ -113,15 +115,18 @@ impl State {
         Step::Acknowledge { epoch: FINAL_EPOCH, is_renewal: false, is_automatic: false, acknowledgements }
     }
 
-    fn fetch(&mut self, node: i32, targets: BTreeSet<PartitionId>, now: Instant) -> Step {
+    fn fetch(&mut self, node: i32, targets: Targets, now: Instant) -> Step {
         let polls = self.polls;
         let Some(session) = self.sessions.get(&node) else { return Step::End };
         let (id, epoch, listed) = (session.id, session.epoch, session.listed.clone());
         // A request that opens a session must have no acknowledgements: the broker rejects it as a whole.
-        let acknowledgements =
-            if epoch > 0 { self.take_pending(id, now, |partition| targets.contains(partition)) } else { Vec::new() };
-        let added = targets.difference(&listed).copied().collect();
-        let forgotten = listed.difference(&targets).copied().collect();
+        let acknowledgements = if epoch > 0 {
+            self.take_pending(id, now, |partition| targets.contains_key(partition))
+        } else {
+            Vec::new()
+        };
+        let added = targets.keys().filter(|partition| !listed.contains_key(partition)).copied().collect();
+        let forgotten = listed.keys().filter(|partition| !targets.contains_key(partition)).copied().collect();
         self.last_fetched = Some(node);
         self.counters.fetch_total += 1;
         if let Some(session) = self.sessions.get_mut(&node) {
@@ -158,8 +163,8 @@ impl State {
 
     /// Returns true if acknowledgements wait for partitions that the session does not fetch. A ShareFetch that listed
     /// them would add them to the session again.
-    fn has_pending_outside(&self, id: SessionId, targets: &BTreeSet<PartitionId>) -> bool {
-        let outside = self.rows.iter().filter(|(tp, rows)| !targets.contains(&(rows.topic_id, tp.partition)));
+    fn has_pending_outside(&self, id: SessionId, targets: &Targets) -> bool {
+        let outside = self.rows.iter().filter(|(tp, rows)| !targets.contains_key(&(rows.topic_id, tp.partition)));
         let mut ranges = outside.flat_map(|(_, rows)| rows.ranges());
         ranges.any(|range| range.session == id && range.states.iter().any(|state| state.is_pending()))
     }

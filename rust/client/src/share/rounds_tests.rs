@@ -45,9 +45,7 @@ fn open(state: &mut State, node: i32, epoch: i32) {
 /// Adds rows of a partition, all in one state.
 fn add_rows(state: &mut State, node: i32, partition: i32, row: RowState) {
     let session = state.sessions[&node].id;
-    let rows = state.rows.entry(TopicPartition::new("t", partition)).or_default();
-    rows.use_topic(TOPIC);
-    rows.insert(Acquired {
+    let acquired = Acquired {
         first: 0,
         last: 2,
         session,
@@ -55,7 +53,21 @@ fn add_rows(state: &mut State, node: i32, partition: i32, row: RowState) {
         states: vec![row; 3],
         lost: None,
         renewal_failed: false,
-    });
+    };
+    state.add_rows(&TopicPartition::new("t", partition), TOPIC, [acquired]);
+}
+
+#[test]
+fn a_commit_ends_if_its_records_are_acquired_again_elsewhere() {
+    let mut state = state(&[(1, &[0]), (2, &[])]);
+    add_rows(&mut state, 1, 0, RowState::Accept);
+    let ticket = state.flush();
+    assert!(!state.is_complete(&ticket));
+    add_rows(&mut state, 2, 0, RowState::Queued);
+    assert!(state.is_complete(&ticket));
+    let outcomes = state.take_outcomes(&ticket);
+    let Some(Err(error)) = outcomes.values().next() else { panic!("{outcomes:?}") };
+    assert_eq!(error.name(), "InvalidRecordStateError");
 }
 
 #[test]

@@ -1,49 +1,40 @@
 //! Rows of the queue that a poll returns, and the positions of rows that the application passes.
 
-use std::collections::BTreeMap;
-
 use arrow_array::{Int32Array, Int64Array, RecordBatch};
 use tokio::time::Instant;
 
-use super::acks::RowState;
+use super::acks::{Acquired, PartitionRows, RowState};
 use super::decode::{Chunk, Segment};
 use super::state::{Item, State};
 use crate::error::Result;
 use crate::fetcher::{Topics as TopicColumn, column};
 use crate::types::TopicPartition;
 
-/// Marks the rows of a chunk as returned. Rows whose locks were lost in the queue are left out. If rows remain behind
-/// a lost one, they go back to the queue.
-pub(super) fn take_rows(state: &mut State, chunk: Chunk) -> Option<RecordBatch> {
+/// Takes rows of a chunk for a poll, which get the state `to`. Rows whose locks were lost in the queue are left out. If
+/// rows remain behind a lost one, they go back to the queue.
+pub(super) fn take_rows(state: &mut State, chunk: Chunk, to: RowState) -> Option<RecordBatch> {
     let now = Instant::now();
     let offsets = chunk.offsets()?.values().clone();
     let (mut row, mut good) = (0, Vec::with_capacity(offsets.len()));
     for Segment { tp, rows } in &chunk.segments {
-        let range_of = offsets.get(row..row + rows).unwrap_or_default();
+        let of_segment = offsets.get(row..row + rows).unwrap_or_default();
         row += rows;
-        let Some(known) = state.rows.get_mut(tp) else {
-            good.resize(row, false);
-            continue;
-        };
-        let mut current: Option<(i64, i64, bool)> = None;
-        for offset in range_of {
-            if current.is_none_or(|(first, last, _)| !(first..=last).contains(offset)) {
-                current = known.range(*offset).map(|range| {
-                    let is_locked = range.lost.is_none() && range.locked_until > now;
-                    (range.first, range.last, is_locked)
-                });
-            }
-            let is_locked = current.is_some_and(|(_, _, is_locked)| is_locked);
-            good.push(is_locked && known.state(*offset) == Some(RowState::Queued));
+        match state.rows.get_mut(tp) {
+            Some(known) => drop_expired(known, of_segment, now, &mut good),
+            None => good.resize(row, false),
         }
-        let returned = range_of.iter().zip(good.get(row - rows..row).unwrap_or_default());
-        let states: Vec<_> =
-            returned.map(|(offset, good)| (*offset, if *good { RowState::Returned } else { RowState::Done })).collect();
-        known.set(states);
     }
     let begin = good.iter().position(|good| *good)?;
     let length = good.iter().skip(begin).take_while(|good| **good).count();
     let rest = begin + length;
+    let mut row = 0;
+    for Segment { tp, rows } in &chunk.segments {
+        let returned = offsets.get(row.max(begin)..(row + rows).min(rest)).unwrap_or_default();
+        row += rows;
+        if let Some(known) = state.rows.get_mut(tp) {
+            known.set(returned.iter().map(|offset| (*offset, to)));
+        }
+    }
     if good.iter().skip(rest).any(|good| *good) {
         put_back(state, &chunk, rest);
     }
@@ -51,36 +42,55 @@ pub(super) fn take_rows(state: &mut State, chunk: Chunk) -> Option<RecordBatch> 
     Some(chunk.batch.slice(begin, length))
 }
 
+/// Appends for each offset whether its row is in the queue and locked. Rows in the queue whose locks have ended are
+/// done.
+pub(super) fn drop_expired(known: &mut PartitionRows, offsets: &[i64], now: Instant, good: &mut Vec<bool>) {
+    let mut current: Option<&Acquired> = None;
+    let mut expired = Vec::new();
+    for offset in offsets {
+        if current.is_none_or(|range| !range.contains(*offset)) {
+            current = known.range(*offset);
+        }
+        let is_good = current.is_some_and(|range| range.is_queued(*offset, now));
+        if !is_good && current.is_some_and(|range| range.state(*offset) == Some(RowState::Queued)) {
+            expired.push((*offset, RowState::Done));
+        }
+        good.push(is_good);
+    }
+    known.set(expired);
+}
+
 /// Puts the rows from `from` on back into the queue.
 fn put_back(state: &mut State, chunk: &Chunk, from: usize) {
     let (mut segments, mut row) = (Vec::new(), 0);
-    let offsets = chunk.offsets().map(|offsets| offsets.values().clone()).unwrap_or_default();
     for Segment { tp, rows } in &chunk.segments {
         let begin = from.max(row);
         row += rows;
         if begin < row {
             segments.push(Segment { tp: tp.clone(), rows: row - begin });
-            if let Some(known) = state.rows.get_mut(tp) {
-                let again = offsets.get(begin..row).unwrap_or_default();
-                let states: Vec<_> = again
-                    .iter()
-                    .filter(|offset| known.state(**offset) == Some(RowState::Returned))
-                    .map(|offset| (*offset, RowState::Queued))
-                    .collect();
-                known.set(states);
-            }
         }
     }
     let batch = chunk.batch.slice(from, chunk.batch.num_rows() - from);
     state.queue.push_front(Item::Chunk(Chunk { batch, segments }));
 }
 
-/// Row number and offset of each row, by partition.
-pub(super) type Positions = BTreeMap<TopicPartition, Vec<(usize, i64)>>;
+/// Consecutive rows of one partition in the batches that the application passes.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) tp: TopicPartition,
+    /// Number of the first row.
+    pub(super) first_row: usize,
+    offsets: Int64Array,
+}
 
-pub(super) fn positions(batches: &[RecordBatch]) -> Result<Positions> {
-    let mut positions = Positions::new();
-    let mut first_row = 0;
+impl Run {
+    pub(super) fn offsets(&self) -> &[i64] {
+        self.offsets.values()
+    }
+}
+
+pub(super) fn positions(batches: &[RecordBatch]) -> Result<Vec<Run>> {
+    let (mut runs, mut first_row) = (Vec::new(), 0);
     for batch in batches {
         let partitions: &Int32Array = column(batch, "partition", "int32")?;
         let offsets: &Int64Array = column(batch, "offset", "int64")?;
@@ -92,11 +102,15 @@ pub(super) fn positions(batches: &[RecordBatch]) -> Result<Positions> {
             while end < batch.num_rows() && partitions.value(end) == partition && topics.same(row, end) {
                 end += 1;
             }
-            let rows = positions.entry(TopicPartition::new(topics.name(row)?, partition)).or_default();
-            rows.extend((row..end).map(|row| (first_row + row, offsets.value(row))));
+            let tp = TopicPartition::new(topics.name(row)?, partition);
+            runs.push(Run { tp, first_row: first_row + row, offsets: offsets.slice(row, end - row) });
             row = end;
         }
         first_row += batch.num_rows();
     }
-    Ok(positions)
+    Ok(runs)
 }
+
+#[cfg(test)]
+#[path = "rows_tests.rs"]
+mod tests;

@@ -15,7 +15,7 @@ use samsarrow_wire::messages::share_fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ShareFetchRequest, ShareFetchResponse, Uuid};
 use tokio::time::{Instant, sleep_until};
 
-use super::acks::{Acquired, SessionId};
+use super::acks::{Acquired, RowState, SessionId};
 use super::decode::{DecodedResponse, Fetched, ShareDecoder};
 use super::options::AcquireMode;
 use super::requests::{fetch_topics, forgotten_topics, millis, reported_leader};
@@ -30,13 +30,15 @@ use crate::types::TopicPartition;
 
 /// First version of both requests with renewals (KIP-1222) and record limits (KIP-1206).
 pub(super) const RENEWALS: i16 = 2;
+/// Number of consecutive responses with UNKNOWN_SERVER_ERROR after which polls raise the error.
+const MAX_UNEXPLAINED: u32 = 10;
 /// Size of a response whose records are decoded on a thread for blocking work.
 const LARGE_RESPONSE: usize = 1 << 20;
 
 /// Runs the session with one broker until the consumer is closed.
 pub(super) async fn run(shared: Arc<Shared>, node: i32) {
     let backoff = shared.cluster.backoff();
-    let mut task = SessionTask { decoder: Some(shared.new_decoder()), backoff, shared, node };
+    let mut task = SessionTask { decoder: Some(shared.new_decoder()), backoff, unexplained: 0, shared, node };
     let mut changes = task.shared.tasks.subscribe();
     loop {
         changes.borrow_and_update();
@@ -86,6 +88,8 @@ pub(super) struct SessionTask {
     /// The decoder; absent only while it decodes on another thread.
     decoder: Option<ShareDecoder>,
     backoff: Backoff,
+    /// Number of consecutive responses with an error that has no reason.
+    unexplained: u32,
 }
 
 impl SessionTask {
@@ -160,20 +164,23 @@ impl SessionTask {
         }
         let mut outcomes: BTreeMap<PartitionId, (i16, Option<String>)> = BTreeMap::new();
         let (mut fetched, mut errors, mut leaders, mut refresh) = (Vec::new(), Vec::new(), Vec::new(), false);
-        let (mut bytes, metadata) = (0, shared.cluster.metadata());
+        let mut bytes = 0;
+        // The metadata may have lost a topic that the broker still reads.
+        let listed = shared.with(|state| {
+            let session = state.sessions.get(&self.node).filter(|session| session.id == id);
+            session.map(|session| session.listed.clone()).unwrap_or_default()
+        });
         for topic in response.responses {
-            let name: Option<Arc<str>> = metadata.topic_name(&topic.topic_id).map(Arc::from);
             for partition in topic.partitions {
                 let index = partition.partition_index;
                 outcomes.insert(
                     (topic.topic_id, index),
                     (partition.acknowledge_error_code, partition.acknowledge_error_message),
                 );
-                let Some(name) = &name else {
+                let Some(tp) = listed.get(&(topic.topic_id, index)).cloned() else {
                     refresh = true;
                     continue;
                 };
-                let tp = TopicPartition::new(Arc::clone(name), index);
                 leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));
                 if let Err(code) = ErrorCode::from_i16(partition.error_code).ok() {
                     let error = Error::explained(code, format!("ShareFetch from {tp}"), partition.error_message);
@@ -200,40 +207,48 @@ impl SessionTask {
         let topic_ids: BTreeMap<TopicPartition, Uuid> =
             fetched.iter().map(|(topic_id, fetched)| (fetched.tp.clone(), *topic_id)).collect();
         let received_at = Instant::now();
+        let acquired = fetched.iter().map(|(_, one)| (one.tp.clone(), one.acquired.clone())).collect();
         let decoded = self.decode(fetched.into_iter().map(|(_, fetched)| fetched).collect(), bytes).await;
         let locked_until = received_at + lock_timeout.unwrap_or(Duration::from_secs(30));
         shared.with(|state| {
             state.counters.bytes_fetched_total += bytes as u64;
             state.queue.extend(errors.into_iter().map(Item::Error));
-            let decoded = match decoded {
-                Ok(decoded) => decoded,
-                Err(error) => return state.queue.push_back(Item::Error(error)),
-            };
+            let decoded = decoded.unwrap_or_else(|error| DecodedResponse::released(acquired, &error));
             // The coordinator may have removed the member while the records were decoded.
             if state.sessions.get(&self.node).is_none_or(|session| session.id != id) {
                 return;
             }
             let mut invalid = Vec::new();
+            let is_undecoded = |state: &RowState| matches!(state, RowState::Release | RowState::Reject);
+            let has_undecoded = decoded
+                .partitions
+                .iter()
+                .flat_map(|one| &one.ranges)
+                .any(|range| range.states.iter().any(is_undecoded));
             for partition in decoded.partitions {
                 let topic_id = topic_ids.get(&partition.tp).copied().unwrap_or_default();
-                let rows = state.rows.entry(partition.tp).or_default();
-                rows.use_topic(topic_id);
-                for range in partition.ranges {
-                    rows.insert(Acquired {
-                        first: range.first,
-                        last: range.last(),
-                        session: id,
-                        locked_until,
-                        states: range.states,
-                        lost: None,
-                        renewal_failed: false,
-                    });
-                }
+                let acquired = partition.ranges.into_iter().map(|range| Acquired {
+                    first: range.first,
+                    last: range.last(),
+                    session: id,
+                    locked_until,
+                    states: range.states,
+                    lost: None,
+                    renewal_failed: false,
+                });
+                state.add_rows(&partition.tp, topic_id, acquired);
                 invalid.extend(partition.errors);
             }
             // Rows before an invalid batch are returned before its error.
             state.queue.extend(decoded.chunks.into_iter().map(Item::Chunk));
             state.queue.extend(invalid.into_iter().map(Item::Error));
+            // No poll waits for these records, so they return to the group at once.
+            if has_undecoded && let Some(session) = state.sessions.get_mut(&self.node) {
+                session.flush = true;
+            }
+            if state.subscription.is_empty() {
+                state.release_queue();
+            }
         });
     }
 
@@ -253,13 +268,14 @@ impl SessionTask {
             .await?
         };
         // After an error, the decoder may hold rows of the failed response.
-        self.decoder = Some(if decoded.is_ok() { decoder } else { self.shared.new_decoder() });
-        decoded
+        self.decoder = Some(if decoded.is_broken { self.shared.new_decoder() } else { decoder });
+        Ok(decoded)
     }
 
     /// Advances the session after a successful response.
     pub(super) fn succeeded(&mut self, id: SessionId, epoch: i32) {
         self.backoff.reset();
+        self.unexplained = 0;
         self.shared.with(|state| {
             let Some(session) = state.sessions.get_mut(&self.node).filter(|session| session.id == id) else { return };
             session.epoch = if epoch == FINAL_EPOCH { 0 } else { next_epoch(epoch) };
@@ -283,7 +299,10 @@ impl SessionTask {
             shared.settle(sent, Some(error.clone()), Instant::now());
             shared.complete(&sent.tp);
         }
-        if error.retriable() {
+        // Kafka 4.3 fails in this way if a topic of the session was deleted, until the metadata lacks the topic.
+        let is_unexplained = matches!(&error, Error::Server { code: ErrorCode::UNKNOWN_SERVER_ERROR, .. });
+        self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
+        if error.retriable() || (1..=MAX_UNEXPLAINED).contains(&self.unexplained) {
             shared.cluster.request_refresh();
         } else {
             shared.fail(super::member::unsupported(error));

@@ -7,7 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use tokio::time::Instant;
 
-use super::acks::{PartitionRows, RowState, SessionId, Taken};
+use super::acks::{Acquired, PartitionRows, RowState, SessionId, Taken};
 use super::decode::Chunk;
 use crate::collections::HashMap;
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub(super) struct Session {
     /// Epoch of the next request; 0 if the session is closed.
     pub(super) epoch: i32,
     /// Partitions that the broker has in the session.
-    pub(super) listed: BTreeSet<PartitionId>,
+    pub(super) listed: BTreeMap<PartitionId, TopicPartition>,
     /// Number of the last poll for which records were requested.
     pub(super) fetched_for: u64,
     /// Number of the last poll for which acknowledgements were sent.
@@ -162,7 +162,7 @@ impl State {
         let session = Session {
             id,
             epoch: 0,
-            listed: BTreeSet::new(),
+            listed: BTreeMap::new(),
             fetched_for: 0,
             acknowledged_for: 0,
             flush: false,
@@ -216,6 +216,34 @@ impl State {
             failed.extend(too_late.into_iter().map(|(taken, lost)| (tp.clone(), taken, lost)));
         }
         sent.sort_by(|a, b| a.tp.cmp(&b.tp));
+        self.record_unsent(failed);
+        self.finish_commits();
+        sent
+    }
+
+    /// Adds acquired records of one partition. Reports acknowledgements of earlier deliveries that can no longer be sent.
+    pub(super) fn add_rows(
+        &mut self,
+        tp: &TopicPartition,
+        topic_id: Uuid,
+        acquired: impl IntoIterator<Item = Acquired>,
+    ) {
+        let rows = self.rows.entry(tp.clone()).or_default();
+        let earlier_topic = rows.use_topic(topic_id);
+        let replaced: Vec<Taken> = acquired.into_iter().flat_map(|range| rows.insert(range)).collect();
+        if earlier_topic.is_empty() && replaced.is_empty() {
+            return;
+        }
+        let text = format!("acknowledgement of {tp}: the topic was deleted and created again");
+        let deleted = Error::server(ErrorCode::UNKNOWN_TOPIC_ID, text);
+        let earlier_topic = earlier_topic.into_iter().map(|taken| (tp.clone(), taken, Some(deleted.clone())));
+        let replaced = replaced.into_iter().map(|taken| (tp.clone(), taken, None));
+        self.record_unsent(earlier_topic.chain(replaced).collect());
+        self.finish_commits();
+    }
+
+    /// Records acknowledgements that cannot be sent: their locks have ended, or the error says why they were lost.
+    fn record_unsent(&mut self, failed: Vec<(TopicPartition, Taken, Option<Error>)>) {
         let mut logged: Option<TopicPartition> = None;
         for (tp, taken, lost) in failed {
             let error = lost.unwrap_or_else(|| {
@@ -231,8 +259,6 @@ impl State {
             }
             self.record(&tp, taken.count(), Err(error));
         }
-        self.finish_commits();
-        sent
     }
 
     /// Returns true if any row of the session waits to be acknowledged with a type for which `is` returns true.
@@ -323,6 +349,13 @@ impl State {
         }
         all.sort();
         all
+    }
+
+    /// Releases the rows that wait for a poll.
+    pub(super) fn release_queue(&mut self) {
+        self.replace(RowState::Queued, RowState::Release);
+        self.queue.retain(|item| matches!(item, Item::Error(_)));
+        self.flush();
     }
 
     /// Replaces a state of all rows.
