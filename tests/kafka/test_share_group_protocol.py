@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from samsarrow import Admin, Producer
+from samsarrow import Admin, KafkaError, Producer, TopicPartition
 from samsarrow.admin_types import ConfigResource
 from samsarrow.testing import Broker
 from support.fixtures import create_topic
 from support.kafka import QUICK_COMPILER, KafkaServer
 from support.kafka_releases import number
+from support.raw import error
 from support.shares import ACCEPT, RELEASE, RENEW, ShareMember, outcome, ranges
 
 _names = itertools.count()
@@ -76,6 +78,21 @@ def merged(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         else:
             result.append((first, last, count))
     return result
+
+
+def errors(response: object) -> list[tuple[str, str]]:
+    """Returns the error of each partition of a ShareFetch response, and that of its acknowledgements."""
+    partitions = [one for topic in response["responses"] for one in topic["partitions"]]  # type: ignore[index]
+    return [(error(one["error_code"]), error(one["acknowledge_error_code"])) for one in partitions]
+
+
+def altered(admin: Admin, group: str, offsets: dict[TopicPartition, int]) -> str:
+    """Returns the name of the error of a change of start offsets."""
+    try:
+        admin.alter_share_offsets(group, offsets)
+    except KafkaError as failure:
+        return type(failure).__name__
+    return "OK"
 
 
 def first_request_of_a_session(script: Script) -> None:
@@ -283,6 +300,116 @@ def read_committed(script: Script) -> None:
     script.add("accepted", outcome(a.acknowledge(*acks)), a.acquire(timeout=0.5))
 
 
+def group_without_members(script: Script) -> None:
+    """Partitions have no share state before a member of the group has subscribed to them."""
+    a = script.member(join=False)
+    a.produce(3)
+    script.add("opened", errors(a.fetch()), errors(a.fetch(wait=500)))
+    script.add("acquired", a.acquire(timeout=1))
+    script.add("accepted", outcome(a.acknowledge((0, 1, [ACCEPT]))))
+    script.add("in a fetch", errors(a.fetch((0, 1, [ACCEPT]))))
+    b = script.member("b")
+    script.add("with a member", errors(a.fetch(wait=2000)), b.acquire(timeout=3), a.acquire(timeout=0.5))
+
+
+def unknown_topic_ids(script: Script) -> None:
+    """Rule 12: partitions of unknown topics fail alone, in each request that lists them."""
+    a = script.member()
+    a.produce(3)
+    known = a.topic_id
+    script.add("acquired", a.acquire())
+    a.topic_id = uuid.UUID(int=7)
+    script.add("acknowledged", outcome(a.acknowledge((0, 0, [ACCEPT]))))
+    script.add("listed", errors(a.fetch(wait=300, listed=True)), errors(a.fetch(wait=300)))
+    a.topic_id = known
+    script.add("known partition", outcome(a.acknowledge((0, 0, [ACCEPT]))), errors(a.fetch((1, 1, [ACCEPT]))))
+    script.add("another partition", errors(a.fetch(index=7)), errors(a.fetch(wait=300)))
+    script.add("accepted", outcome(a.acknowledge((2, 2, [ACCEPT]))))
+    b = script.member("b")
+    b.produce(2)
+    script.add("acquired", b.acquire())
+    b.topic_id = uuid.UUID(int=8)
+    found = b.fetch((0, 0, [ACCEPT]), wait=300)
+    script.add("acknowledged in a fetch", outcome(found), errors(found))
+    b.topic_id = known
+    script.add("session", outcome(b.acknowledge((3, 3, [ACCEPT]))))
+    script.add("next epoch", outcome(b.acknowledge((3, 3, [ACCEPT]), session=b.session + 1)))
+
+
+def trimmed_log(script: Script) -> None:
+    """Records that are deleted from the log are no longer delivered; acknowledgements of them are no errors."""
+    a = script.member()
+    a.produce(5, 5, 5, 5)
+    script.add("acquired", merged(a.acquire(max_records=5)), merged(a.acquire(max_records=5)))
+    script.add("released", outcome(a.acknowledge((0, 4, [RELEASE]))))
+    with Admin(bootstrap_servers=script.address) as admin:
+        admin.delete_records({TopicPartition(script.topic, 0): 7})
+    time.sleep(0.3)
+    script.add("before the log", outcome(a.acknowledge((0, 4, [ACCEPT]))))
+    script.add("at its start", outcome(a.acknowledge((5, 9, [ACCEPT]))))
+    script.add("later ones", merged(a.acquire()))
+    script.add("accepted", outcome(a.acknowledge((10, 19, [ACCEPT]))))
+    with Admin(bootstrap_servers=script.address) as admin:
+        a.produce(3, 3)
+        admin.delete_records({TopicPartition(script.topic, 0): 24})
+    time.sleep(0.3)
+    script.add("in the middle of a batch", merged(a.acquire()))
+
+
+def release_in_the_same_fetch(script: Script) -> None:
+    """A ShareFetch applies its acknowledgements first, so that it may acquire the records that it releases."""
+    a = script.member()
+    a.produce(4)
+    script.add("acquired", a.acquire())
+    script.add("all", ranges(a.fetch((0, 3, [RELEASE]), wait=500)))
+    script.add("some", ranges(a.fetch((0, 3, [ACCEPT, RELEASE, RELEASE, ACCEPT]), wait=500)))
+    a.produce(2)
+    script.add("with new ones", merged(ranges(a.fetch((1, 2, [RELEASE]), wait=500))))
+    script.add("rejected", errors(a.fetch((1, 5, [RELEASE]), (9, 9, [RELEASE]), wait=300)))
+    script.add("the last one", ranges(a.fetch((1, 4, [ACCEPT]), (5, 5, [RELEASE]), wait=500)))
+
+
+def locks_of_records(script: Script) -> None:
+    """Rule 6: a renewal extends the locks of its records alone; the other locks of the batch end in time."""
+    script.configure("share.record.lock.duration.ms", "2000")
+    a, b = script.member(), script.member("b")
+    a.produce(6)
+    script.add("acquired", a.acquire())
+    time.sleep(1.2)
+    script.add("renewed", outcome(a.acknowledge((2, 3, [RENEW]), renew=True)))
+    time.sleep(1.3)
+    # The timers of the records end one after another, and the first one would complete a waiting fetch.
+    script.add("others", merged(b.acquire()))
+    script.add("expired", outcome(a.acknowledge((0, 1, [ACCEPT]))))
+    script.add("accepted", outcome(a.acknowledge((2, 2, [ACCEPT]))))
+    time.sleep(1.5)
+    script.add("last", merged(b.acquire()))
+
+
+def altered_start_offsets(script: Script) -> None:
+    """An administrator moves the start of a group without members, backwards and forwards."""
+    a = script.member()
+    a.produce(4, 4)
+    script.add("acquired", merged(a.acquire()))
+    script.add("accepted", outcome(a.acknowledge((0, 7, [ACCEPT]))))
+    tp = TopicPartition(script.topic, 0)
+    with Admin(bootstrap_servers=script.address) as admin:
+        script.add("with members", altered(admin, script.group, {tp: 2}))
+        a.acknowledge(session=-1)
+        a.heartbeat(epoch=-1)
+        for offset in (2, 6, 0):
+            script.add(offset, altered(admin, script.group, {tp: offset}))
+            b = script.member(f"b{offset}", join=False)
+            # Brokers keep the state of a group in memory until a connection of a session closes and no session is left.
+            found = merged(b.acquire(timeout=2))
+            script.add("again", found)
+            if offset == 6:
+                script.add("released", outcome(b.acknowledge((found[0][0], found[0][1], [RELEASE]))))
+            b.acknowledge(session=-1)
+            b.close()
+            time.sleep(0.3)
+
+
 SCRIPTS: list[Callable[[Script], None]] = [
     first_request_of_a_session,
     session_hangs_on_its_connection,
@@ -298,6 +425,12 @@ SCRIPTS: list[Callable[[Script], None]] = [
     new_group_starts_at_the_end,
     heartbeats,
     read_committed,
+    group_without_members,
+    unknown_topic_ids,
+    trimmed_log,
+    release_in_the_same_fetch,
+    locks_of_records,
+    altered_start_offsets,
 ]
 
 

@@ -66,12 +66,13 @@ class ShareMember:
         batch_size: int = 500,
         renew: bool = False,
         listed: bool | None = None,
+        index: int = 0,
     ) -> Any:
         """Sends a ShareFetch. The partition is listed in the first request, and with acknowledgements."""
         epoch = self.session if session is None else session
-        listed = epoch == 0 or bool(acks) if listed is None else listed
+        listed = epoch == 0 or bool(acks) or index > 0 if listed is None else listed
         limits = (0, 0, 0, 0) if renew else (wait, 1, 50 << 20, max_records)
-        partitions = [{"partition_index": 0, "acknowledgement_batches": _batches(acks)}]
+        partitions = [{"partition_index": index, "acknowledgement_batches": _batches(acks)}]
         answer = self.raw.call(
             "ShareFetch", 2, group_id=self.group, member_id=self.id, share_session_epoch=epoch,
             max_wait_ms=limits[0], min_bytes=limits[1], max_bytes=limits[2], max_records=limits[3],

@@ -98,13 +98,25 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
     let epoch = request.share_session_epoch;
     let (partitions, acks) = listed(request);
     let added = update_session(call, &caller, request, &partitions, !acks.is_empty())?;
-    let mut outcomes = caller.acknowledge(call, &acks, request.is_renew_ack);
+    let is_incremental = epoch != INITIAL_EPOCH && epoch != FINAL_EPOCH;
+    let of_session = call.state.share_session_partitions(&caller.key, epoch);
+    if of_session.iter().any(|(topic, _)| call.state.topic_by_id(&Uuid(*topic)).is_none()) {
+        // Kafka 4.3 fails if a topic of the session does not exist any more. The epoch of the session has advanced.
+        let code = ErrorCode::UNKNOWN_SERVER_ERROR;
+        return Err((code, code.name().to_owned()));
+    }
     let mut fetched = BTreeMap::new();
+    if is_incremental && !acks.is_empty() && !request.is_renew_ack {
+        // Kafka stores acknowledgements before they take effect, and meanwhile acquires the records that are available.
+        fetched = acquire_available(call, &caller, request, &of_session);
+    }
+    let mut outcomes = caller.acknowledge(call, &acks, request.is_renew_ack);
     if epoch == FINAL_EPOCH {
         call.state.close_share_session(&caller.key);
     } else if !request.is_renew_ack {
-        let of_session = call.state.share_session_partitions(&caller.key, epoch);
-        fetched = fetch(call, &caller, request, &of_session).await;
+        if fetched.is_empty() {
+            fetched = fetch(call, &caller, request, &of_session).await;
+        }
         // A later request of the session makes this one invalid, although its records stay acquired.
         let is_current = epoch == INITIAL_EPOCH || call.state.is_current_share_session(&caller.key, epoch);
         if !is_current {
@@ -114,8 +126,8 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
     }
     let mut leaders = Leaders::default();
     let mut topics: BTreeMap<[u8; 16], Vec<PartitionData>> = BTreeMap::new();
-    let included: BTreeSet<TopicPartition> =
-        added.iter().chain(outcomes.keys()).chain(fetched.keys()).copied().collect();
+    let added = added.iter().filter(|key| call.state.has_share_state(&caller.group, **key));
+    let included: BTreeSet<TopicPartition> = added.chain(outcomes.keys()).chain(fetched.keys()).copied().collect();
     for key in included {
         let (acknowledge_error_code, acknowledge_error_message) =
             code_and_message(outcomes.remove(&key).unwrap_or(Ok(())));
@@ -177,6 +189,27 @@ async fn fetch(
     request: &ShareFetchRequest,
     of_session: &[TopicPartition],
 ) -> Fetched {
+    let found: Vec<(TopicPartition, Result<Arc<Partition>, ErrorCode>)> =
+        of_session.iter().map(|key| (*key, caller.find(call, *key))).collect();
+    if request.max_records > 0 && request.max_bytes > 0 && !wait(call, caller, request, &found).await {
+        return Fetched::new();
+    }
+    let mut fetched = acquire_available(call, caller, request, of_session);
+    for key in of_session {
+        if let Err(code) = caller.find(call, *key) {
+            fetched.insert(*key, Err(code));
+        }
+    }
+    fetched
+}
+
+/// Acquires the records that are available now.
+fn acquire_available(
+    call: &Call<'_>,
+    caller: &ShareCaller,
+    request: &ShareFetchRequest,
+    of_session: &[TopicPartition],
+) -> Fetched {
     let mut limits = Limits {
         max_records: request.max_records.into(),
         max_bytes: usize::try_from(request.max_bytes).unwrap_or_default(),
@@ -184,34 +217,21 @@ async fn fetch(
         strict: request.share_acquire_mode == RECORD_LIMIT,
         at_least_one: true,
     };
-    let found: Vec<(TopicPartition, Result<Arc<Partition>, ErrorCode>)> =
-        of_session.iter().map(|key| (*key, caller.find(call, *key))).collect();
     let mut fetched = Fetched::new();
-    if limits.max_records > 0 && limits.max_bytes > 0 {
-        let is_disconnected = !wait(call, caller, request, &found).await;
-        if is_disconnected {
-            return fetched;
+    for key in of_session {
+        let Ok(partition) = caller.find(call, *key) else { continue };
+        if limits.max_records <= 0 || limits.max_bytes == 0 {
+            break;
         }
-        for (key, _) in &found {
-            let Ok(partition) = caller.find(call, *key) else { continue };
-            if limits.max_records <= 0 || limits.max_bytes == 0 {
-                break;
-            }
-            let member = (caller.group.as_str(), &caller.member);
-            let acquired = call.state.acquire_records(member, *key, &partition, limits, &caller.settings);
-            if acquired.ranges.is_empty() {
-                continue;
-            }
-            limits.at_least_one = false;
-            limits.max_records -= acquired.count();
-            limits.max_bytes = limits.max_bytes.saturating_sub(acquired.records.bytes);
-            fetched.insert(*key, Ok(acquired));
+        let member = (caller.group.as_str(), &caller.member);
+        let acquired = call.state.acquire_records(member, *key, &partition, limits, &caller.settings);
+        if acquired.ranges.is_empty() {
+            continue;
         }
-    }
-    for (key, _) in found {
-        if let Err(code) = caller.find(call, key) {
-            fetched.insert(key, Err(code));
-        }
+        limits.at_least_one = false;
+        limits.max_records -= acquired.count();
+        limits.max_bytes = limits.max_bytes.saturating_sub(acquired.records.bytes);
+        fetched.insert(*key, Ok(acquired));
     }
     fetched
 }

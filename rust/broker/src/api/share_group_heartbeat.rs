@@ -27,6 +27,10 @@ impl Handler for ShareGroupHeartbeatRequest {
         let catalog = call.state.catalog();
         let response = lock(&call.state.groups).share_heartbeat(Instant::now(), &heartbeat, &catalog);
         call.state.group_clock.notify_one();
+        if let Some(assignment) = response.as_ref().ok().and_then(|response| response.assignment.as_ref()) {
+            let topics = assignment.topic_partitions.iter().map(|topic| topic.topic_id);
+            call.state.initialize_shares(&self.group_id, topics);
+        }
         call.reply::<Self>(&response.unwrap_or_else(|(code, message)| ShareGroupHeartbeatResponse {
             error_message: Some(message),
             ..self.error_response(call.version, code)

@@ -29,21 +29,33 @@ impl State {
         let log = self.topic_by_id(&Uuid(topic))?.partition(partition)?.clone();
         let shares = lock(&self.shares);
         let share = shares.partitions.get(&(group.to_owned(), (topic, partition)))?;
+        if let Some(start) = share.altered {
+            let lag = log.state().log.next_offset() - start;
+            return Some(ShareOffset { start, leader_epoch: share.leader_epoch, lag });
+        }
         let start = share.stored_start?;
         // The records between the stored start offset and the start offset are finished.
         let lag = log.state().log.next_offset() - share.start.max(start) - share.delivery_complete();
         Some(ShareOffset { start, leader_epoch: share.leader_epoch, lag })
     }
 
-    /// Sets the start offset of a partition in a share group. All delivery state of the partition is lost.
+    /// Sets the start offset of a partition in a share group. All delivery state of the partition is lost, as soon as no
+    /// broker has it in memory.
     pub(crate) fn set_share_offset(&self, group: &str, key: TopicPartition, start: i64) -> Result<(), ErrorCode> {
         let (topic, partition) = key;
         let log = self.topic_by_id(&Uuid(topic)).and_then(|topic| topic.partition(partition).cloned());
         let log = log.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
         let mut shares = lock(&self.shares);
-        let mut share = SharePartition::new(start, log.state().leader_epoch);
-        share.stored_start = Some(start);
-        shares.partitions.insert((group.to_owned(), key), share);
+        let entry = (group.to_owned(), key);
+        shares.initialized.insert((group.to_owned(), topic));
+        let is_loaded = shares.loaded.contains(group);
+        match shares.partitions.get_mut(&entry).filter(|_| is_loaded) {
+            Some(share) => (share.altered, share.stored_start) = (Some(start), Some(start)),
+            None => {
+                let share = SharePartition::at_stored(start, log.state().leader_epoch);
+                shares.partitions.insert(entry, share);
+            }
+        }
         drop(shares);
         log.wake();
         Ok(())
@@ -51,6 +63,8 @@ impl State {
 
     /// Deletes the start offsets of a topic in a share group.
     pub(crate) fn delete_share_offsets(&self, group: &str, topic: [u8; 16]) {
-        lock(&self.shares).partitions.retain(|(of, (id, _)), _| of != group || *id != topic);
+        let mut shares = lock(&self.shares);
+        shares.partitions.retain(|(of, (id, _)), _| of != group || *id != topic);
+        shares.initialized.remove(&(group.to_owned(), topic));
     }
 }

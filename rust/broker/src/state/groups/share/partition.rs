@@ -79,11 +79,18 @@ pub(crate) struct SharePartition {
     /// Start offset that the share coordinator knows: the start offset before the last change, because Kafka stores the
     /// changed records and advances the start offset afterwards. It is missing until the first acknowledgement.
     pub(super) stored_start: Option<i64>,
+    /// Start offset that an administrator has set while a broker has the partition in memory.
+    pub(super) altered: Option<i64>,
 }
 
 impl SharePartition {
     pub(super) fn new(start: i64, leader_epoch: i32) -> Self {
-        SharePartition { leader_epoch, start, end: start, ranges: BTreeMap::new(), stored_start: None }
+        SharePartition { leader_epoch, start, end: start, ranges: BTreeMap::new(), stored_start: None, altered: None }
+    }
+
+    /// Creates a share-partition at a start offset that an administrator has set.
+    pub(super) fn at_stored(start: i64, leader_epoch: i32) -> Self {
+        SharePartition { stored_start: Some(start), ..SharePartition::new(start, leader_epoch) }
     }
 
     /// Returns the number of records that count towards the limit of a partition. As in Kafka, it includes available
@@ -282,10 +289,10 @@ impl SharePartition {
         self.ranges.values().filter_map(until).min()
     }
 
-    /// Adapts the state to the log and its leader. A new leader knows no locks, because acquisitions are not stored;
+    /// Adapts the state to the leader. A new leader knows no locks, because acquisitions are not stored;
     /// neither does it count them as deliveries. Returns false if the state is lost: nothing was stored before the
     /// leader changed.
-    pub(super) fn sync(&mut self, leader_epoch: i32, log_start: i64, log_end: i64) -> bool {
+    pub(super) fn follow_leader(&mut self, leader_epoch: i32) -> bool {
         if self.leader_epoch != leader_epoch {
             self.leader_epoch = leader_epoch;
             if self.stored_start.is_none() {
@@ -298,6 +305,11 @@ impl SharePartition {
                 }
             }
         }
+        true
+    }
+
+    /// Adapts the state to the start and the end of the log.
+    pub(super) fn trim(&mut self, log_start: i64, log_end: i64) {
         if self.end > log_end {
             self.split(log_end);
             self.ranges.split_off(&log_end);
@@ -311,7 +323,6 @@ impl SharePartition {
             self.end = self.end.max(log_start);
             self.advance();
         }
-        true
     }
 }
 

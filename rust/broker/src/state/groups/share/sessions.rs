@@ -1,7 +1,7 @@
 //! Share sessions: the partitions from which a member acquires records on a node. A session ends with the connection
 //! that opened it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use samsarrow_wire::error_code::ErrorCode;
 
@@ -31,6 +31,8 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     by_key: BTreeMap<SessionKey, Session>,
+    /// Groups of which each connection has opened sessions.
+    opened: BTreeMap<u64, BTreeSet<String>>,
 }
 
 fn next(epoch: i32) -> i32 {
@@ -51,6 +53,7 @@ impl Sessions {
         if on_node >= max_sessions {
             return Err(ErrorCode::SHARE_SESSION_LIMIT_REACHED);
         }
+        self.opened.entry(connection).or_default().insert(key.0.clone());
         self.by_key.insert(key, Session { connection, epoch: INITIAL_EPOCH + 1, partitions });
         Ok(())
     }
@@ -114,10 +117,13 @@ impl Sessions {
         self.by_key.remove(key).map(|session| session.partitions)
     }
 
-    /// Closes the sessions that a connection opened.
-    pub(super) fn disconnect(&mut self, connection: u64) -> Vec<(SessionKey, Vec<TopicPartition>)> {
+    /// Closes the sessions that a connection opened. The second result are its groups that have no session any more.
+    pub(super) fn disconnect(&mut self, connection: u64) -> (Vec<(SessionKey, Vec<TopicPartition>)>, Vec<String>) {
         let of_connection = self.by_key.iter().filter(|(_, session)| session.connection == connection);
         let keys: Vec<SessionKey> = of_connection.map(|(key, _)| key.clone()).collect();
-        keys.into_iter().filter_map(|key| self.close(&key).map(|partitions| (key, partitions))).collect()
+        let closed = keys.into_iter().filter_map(|key| self.close(&key).map(|partitions| (key, partitions))).collect();
+        let mut groups = self.opened.remove(&connection).unwrap_or_default();
+        groups.retain(|group| !self.by_key.keys().any(|(of, ..)| of == group));
+        (closed, groups.into_iter().collect())
     }
 }

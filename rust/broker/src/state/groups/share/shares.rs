@@ -1,6 +1,6 @@
 //! Share-partitions and share sessions of all groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -21,6 +21,11 @@ use crate::state::topic_creation::Rejection;
 pub(crate) struct Shares {
     pub(super) partitions: BTreeMap<(String, TopicPartition), SharePartition>,
     sessions: Sessions,
+    /// Topics for which the group coordinator has created the state of a group, because a member has subscribed to them
+    /// or an administrator has set a start offset.
+    pub(super) initialized: BTreeSet<(String, [u8; 16])>,
+    /// Groups whose share-partitions brokers have in memory.
+    pub(super) loaded: BTreeSet<String>,
 }
 
 impl Shares {
@@ -33,26 +38,45 @@ impl Shares {
         settings: &ShareSettings,
         now: Instant,
     ) -> &mut SharePartition {
-        let (start, end) = (log.log.start_offset(), log.log.next_offset());
         let share = self
             .partitions
             .entry((group.to_owned(), partition))
             .or_insert_with(|| SharePartition::new(settings.reset.offset(log), log.leader_epoch));
-        if !share.sync(log.leader_epoch, start, end) {
+        if let Some(altered) = share.altered.filter(|_| share.leader_epoch != log.leader_epoch) {
+            *share = SharePartition::at_stored(altered, log.leader_epoch);
+        } else if !share.follow_leader(log.leader_epoch) {
             *share = SharePartition::new(settings.reset.offset(log), log.leader_epoch);
         }
         share.expire(now, settings);
         share
     }
 
+    /// Returns true if the group has state for the topic. Without it, nothing is delivered.
+    fn is_initialized(&self, group: &str, (topic, _): TopicPartition) -> bool {
+        self.initialized.contains(&(group.to_owned(), topic))
+    }
+
+    /// Removes a group from the brokers' memory, so that altered start offsets take effect.
+    fn unload(&mut self, group: &str) {
+        self.loaded.remove(group);
+        let of_group = self.partitions.iter_mut().filter(|((of, _), _)| of == group);
+        for (_, share) in of_group {
+            if let Some(altered) = share.altered {
+                *share = SharePartition::at_stored(altered, share.leader_epoch);
+            }
+        }
+    }
+
     /// Removes the state of a group.
     pub(crate) fn forget_group(&mut self, group: &str) {
         self.partitions.retain(|(of, _), _| of != group);
+        self.initialized.retain(|(of, _)| of != group);
     }
 
     /// Removes the state of a topic.
     pub(crate) fn forget_topic(&mut self, id: [u8; 16]) {
         self.partitions.retain(|(_, (topic, _)), _| *topic != id);
+        self.initialized.retain(|(_, topic)| *topic != id);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -72,7 +96,26 @@ impl State {
         connection: u64,
         partitions: Vec<TopicPartition>,
     ) -> Result<(), ErrorCode> {
-        lock(&self.shares).sessions.open(key, connection, partitions, self.options.shares.max_sessions)
+        let mut shares = lock(&self.shares);
+        let group = key.0.clone();
+        shares.sessions.open(key, connection, partitions, self.options.shares.max_sessions)?;
+        shares.loaded.insert(group);
+        Ok(())
+    }
+
+    /// Creates the state of a group for topics that its members have subscribed to.
+    pub(crate) fn initialize_shares(&self, group: &str, topics: impl Iterator<Item = Uuid>) {
+        for topic in topics {
+            let is_new = lock(&self.shares).initialized.insert((group.to_owned(), topic.0));
+            if is_new && let Some(topic) = self.topic_by_id(&topic) {
+                topic.partitions().for_each(|(_, partition)| partition.wake());
+            }
+        }
+    }
+
+    /// Returns true if the group has state for the topic of the partition.
+    pub(crate) fn has_share_state(&self, group: &str, partition: TopicPartition) -> bool {
+        lock(&self.shares).is_initialized(group, partition)
     }
 
     /// Changes the partitions of a share session, and returns those that were added.
@@ -112,9 +155,12 @@ impl State {
 
     /// Closes the share sessions that a connection opened, and releases their records.
     pub(crate) fn close_share_sessions_of(&self, connection: u64) {
-        let closed = lock(&self.shares).sessions.disconnect(connection);
+        let (closed, unused) = lock(&self.shares).sessions.disconnect(connection);
         for (key, partitions) in closed {
             self.release_shares(&key, &partitions);
+        }
+        for group in unused {
+            lock(&self.shares).unload(&group);
         }
     }
 
@@ -170,8 +216,12 @@ impl State {
         settings: &ShareSettings,
     ) -> Option<usize> {
         let mut shares = lock(&self.shares);
+        if !shares.is_initialized(group, key) {
+            return None;
+        }
         let log = partition.state();
         let share = shares.current(group, key, &log, settings, Instant::now());
+        share.trim(log.log.start_offset(), log.log.next_offset());
         let from = acquire::next_acquirable(share, &log, settings)?;
         Some(log.log.bytes_between(from, acquire::readable_end(&log, settings)))
     }
@@ -188,8 +238,12 @@ impl State {
         let now = Instant::now();
         let acquired = {
             let mut shares = lock(&self.shares);
+            if !shares.is_initialized(group, key) {
+                return Acquired::default();
+            }
             let log = partition.state();
             let share = shares.current(group, key, &log, settings, now);
+            share.trim(log.log.start_offset(), log.log.next_offset());
             acquire::acquire(share, &log, member, limits, settings, now)
         };
         if !acquired.ranges.is_empty() {
@@ -198,7 +252,8 @@ impl State {
         acquired
     }
 
-    /// Applies the acknowledgements of one partition, all or none, and wakes the fetches that wait for it.
+    /// Applies the acknowledgements of one partition, all or none, and wakes the fetches that wait for it. As in Kafka,
+    /// the state follows the start of the log only with the next fetch.
     pub(crate) fn acknowledge_records(
         &self,
         (group, member): (&str, &Arc<str>),
@@ -210,6 +265,10 @@ impl State {
         let now = Instant::now();
         {
             let mut shares = lock(&self.shares);
+            if !shares.is_initialized(group, key) {
+                let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+                return Err((code, code.name().to_owned()));
+            }
             let log = partition.state();
             shares.current(group, key, &log, settings, now).acknowledge(member, acks, now, settings)?;
         }
