@@ -73,20 +73,33 @@ pub(crate) async fn commit_with(
     let pending = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
-    let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
-        let id = |metadata: &Metadata| metadata.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
-        let known = topic_ids.get(tp).copied().filter(|id| !id.is_zero());
-        let (before, now) = (known.unwrap_or_else(|| id(&metadata)), id(latest));
-        !before.is_zero() && !now.is_zero() && before != now
+    let id_of =
+        |metadata: &Metadata, topic: &str| metadata.topic(topic).map(|topic| topic.topic_id).filter(|id| !id.is_zero());
+    let before = |tp: &TopicPartition| {
+        topic_ids.get(tp).copied().filter(|id| !id.is_zero()).or_else(|| id_of(&metadata, &tp.topic))
     };
-    let ids = ids_in_metadata(cluster);
+    // Ids at the time of the call. They are sent even if the topic is missing in later metadata: a request with its
+    // name would reach a topic that was created again since.
+    let ids_of_call: BTreeMap<&str, Uuid> = offsets
+        .iter()
+        .filter_map(|(tp, _)| Some((&*tp.topic, id_of(&metadata, &tp.topic).or_else(|| before(tp))?)))
+        .collect();
+    let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
+        let now = id_of(latest, &tp.topic).or_else(|| ids_of_call.get(&*tp.topic).copied());
+        before(tp).zip(now).is_some_and(|(before, now)| before != now)
+    };
+    let ids = TopicIdMap::new(|topic| {
+        let id = ids_of_call.get(topic).copied().or_else(|| id_of(&cluster.metadata(), topic));
+        id.map(Some).ok_or_else(|| unknown_id(topic))
+    });
     let change = |cluster: &Cluster| {
         let latest = cluster.metadata();
         for (tp, _) in offsets.iter().filter(|(tp, _)| is_recreated(tp, &latest)) {
             let context = format!("OffsetCommit of {tp} for group {group}: the topic was deleted and created again");
             lock().entry(tp.clone()).or_insert_with(|| Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, context)));
         }
-        let known = all_have_ids(&latest, pending(&lock()).into_iter().map(|(tp, _)| tp));
+        let has_id = |tp: &TopicPartition| ids_of_call.contains_key(&*tp.topic) || id_of(&latest, &tp.topic).is_some();
+        let known = pending(&lock()).into_iter().all(|(tp, _)| has_id(tp));
         without_topic_ids_unless(known, cluster, ApiKey::OffsetCommit)
     };
     // True if brokers have reported the topic as unknown before this commit, or for longer than `patience`.
@@ -107,6 +120,14 @@ pub(crate) async fn commit_with(
         for (tp, outcome) in outcomes {
             match outcome {
                 Err(error) if error.retriable() && !is_final(&tp, &error) => retry = Some(error),
+                // The id is that of the call, and no topic has the name now.
+                Err(error)
+                    if error.code() == Some(ErrorCode::UNKNOWN_TOPIC_ID.code())
+                        && cluster.metadata().topic(&tp.topic).is_none() =>
+                {
+                    let context = format!("OffsetCommit of {tp} for group {group}");
+                    done.insert(tp, Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
+                }
                 outcome => drop(done.insert(tp, outcome)),
             }
         }
@@ -257,6 +278,10 @@ fn without_topic_ids_unless(known: bool, cluster: &Cluster, api: ApiKey) -> Clus
 fn ids_in_metadata(cluster: &Cluster) -> TopicIdMap<'_> {
     TopicIdMap::new(|topic| {
         let id = cluster.metadata().topic(topic).map(|topic| topic.topic_id).filter(|id| !id.is_zero());
-        id.map(Some).ok_or_else(|| Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}")))
+        id.map(Some).ok_or_else(|| unknown_id(topic))
     })
+}
+
+fn unknown_id(topic: &str) -> Error {
+    Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}"))
 }

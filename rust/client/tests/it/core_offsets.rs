@@ -213,6 +213,24 @@ async fn recreated_topic_is_committed_to_once_its_id_is_known() {
 }
 
 #[tokio::test]
+async fn offsets_of_a_topic_that_leaves_the_metadata_do_not_reach_its_successor() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let (cluster, coordinator) = group(&broker, &[("allow.auto.create.topics", "false")]);
+    let who = MemberIdentity::default();
+    commit(&cluster, &coordinator, &who, &[(tp(0), at(5, ""))], SOON).await.unwrap();
+    let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
+    admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
+    broker.create_topic("t", 1).unwrap();
+    // After the first response, the client knows no id of the topic.
+    broker.stale_metadata(None, &["t".to_owned()]);
+    let old = commit(&cluster, &coordinator, &who, &[(tp(0), at(6, ""))], SOON).await.unwrap();
+    let error = old.into_iter().next().unwrap().1.unwrap_err();
+    assert_eq!(error.name(), "UnknownTopicOrPartitionError", "{error}");
+    assert_ne!(broker.committed_offset("g", "t", 0), Some(6), "an offset of the old topic");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
 async fn deleted_topic_delays_no_other_commit_and_backs_off() {
     // By default, requests use topic ids, and topic names if the client does not know the id of every topic. In the
     // second case, OffsetCommit v9 always uses names.
