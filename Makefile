@@ -67,7 +67,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-share test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-share bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-share test-engines test-security test-exits test-backup test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-engines bench-tls bench-share bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheel-spark-native wheels test-wheels test-wheel-spark sdist test-arm site release-check simulate simulate-nightly simulate-defects test-simulation test-determinism fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -341,6 +341,9 @@ wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 wheel-spark-native: ## the same for this machine alone; needs no zig
 	$(MAKE) --no-print-directory jar JAR_PROFILE=release
 	$(BIN)/python jvm/wheel.py $(JAR_FILE) dist
+
+test-wheel-spark: ## both wheels in dist/ and PySpark, by pip into an empty environment: the README's query with and without the jar
+	$(PYTHON) tests/wheels/spark.py dist
 
 test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation
 	$(BIN)/python tests/arm $$(ls -t dist/samsarrow-*aarch64.whl | head -1)
