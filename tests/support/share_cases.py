@@ -146,6 +146,31 @@ def automatic_renewal_outlasts_the_lock(servers: str, topic: str, group: str) ->
         assert consumer.commit(5) == {TopicPartition(topic, 0): None}
 
 
+def renewed_rows_stay_renewed(servers: str, topic: str, group: str) -> None:
+    """`auto_renew` keeps the locks of rows that the application has renewed, also while polls wait for more rows.
+
+    Fetches of waiting polls followed each other, so that no renewal was sent and the rows came back after each lock.
+    """
+    earliest(servers, group)
+    send(servers, topic, 3)
+    with ShareConsumer(
+        bootstrap_servers=servers, group_id=group, acknowledgement="explicit", auto_renew=True
+    ) as consumer:
+        consumer.subscribe([topic])
+        batch = poll_rows(consumer)
+        consumer.acknowledge(batch, "renew")
+        assert consumer.poll(4 * LOCK_S).num_rows == 0
+        for _ in range(4):
+            # The fetch of a poll that has ended still waits at the broker.
+            assert consumer.poll(0.1).num_rows == 0
+            begin = time.monotonic()
+            assert consumer.renew(batch, timeout=10) == {TopicPartition(topic, 0): None}
+            assert time.monotonic() - begin < 5
+        consumer.acknowledge(batch)
+        assert consumer.commit(10) == {TopicPartition(topic, 0): None}
+        assert consumer.poll(1.5 * LOCK_S).num_rows == 0
+
+
 def late_acknowledgement_is_in_the_outcome(servers: str, topic: str, group: str) -> None:
     """Rows whose lock has ended are delivered again, and their acknowledgement is an error of the commit."""
     earliest(servers, group)
@@ -155,7 +180,10 @@ def late_acknowledgement_is_in_the_outcome(servers: str, topic: str, group: str)
         batch = poll_rows(consumer)
         time.sleep(1.5 * LOCK_S)
         consumer.acknowledge(batch)
+        begin = time.monotonic()
         outcome = consumer.commit(10)[TopicPartition(topic, 0)]
+        # No request is sent, so nothing takes long. The commit once waited until its timeout.
+        assert time.monotonic() - begin < 5
         assert type(outcome).__name__ == "InvalidRecordStateError", outcome
         again = poll_rows(consumer)
         assert again.column("delivery_count").to_pylist() == [2, 2]
@@ -268,6 +296,7 @@ CASES: list[Callable[[str, str, str], None]] = [
     each_type_has_its_effect,
     renewal_outlasts_the_lock,
     automatic_renewal_outlasts_the_lock,
+    renewed_rows_stay_renewed,
     late_acknowledgement_is_in_the_outcome,
     close_returns_rows_at_once,
     callbacks_run_in_order,

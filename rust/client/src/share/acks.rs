@@ -218,11 +218,15 @@ impl PartitionRows {
     /// Completes acknowledgements that were never sent, so that no commit waits for them.
     fn dropped(&mut self, dropped: Vec<Taken>) -> Vec<Taken> {
         if !dropped.is_empty() {
-            self.taken += 1;
-            self.in_flight += 1;
-            self.complete();
+            self.complete_unsent();
         }
         dropped
+    }
+
+    fn complete_unsent(&mut self) {
+        self.taken += 1;
+        self.in_flight += 1;
+        self.complete();
     }
 
     pub(super) fn ranges(&self) -> impl Iterator<Item = &Acquired> {
@@ -433,15 +437,23 @@ impl PartitionRows {
     /// Marks the rows of a session as lost. Rows in the queue are dropped; rows that the application has stay until it
     /// acknowledges them, which then fails with `error`.
     pub(super) fn lose(&mut self, session: SessionId, error: &Error) {
+        let mut has_gaps = false;
         for range in self.ranges.values_mut().filter(|range| range.session == session && range.lost.is_none()) {
             range.lost = Some(error.clone());
             for state in &mut range.states {
                 match state {
-                    RowState::Queued | RowState::Gap => *state = RowState::Done,
+                    RowState::Queued => *state = RowState::Done,
+                    RowState::Gap => {
+                        *state = RowState::Done;
+                        has_gaps = true;
+                    }
                     RowState::Renewing => *state = RowState::Renewed,
                     _ => {}
                 }
             }
+        }
+        if has_gaps {
+            self.complete_unsent();
         }
         self.remove_done();
     }

@@ -28,6 +28,8 @@ pub(super) enum Step {
         /// Partitions to remove from the session.
         forgotten: Vec<PartitionId>,
         acknowledgements: Vec<Sent>,
+        /// Maximum time that the broker may wait for records, if a lock must be renewed after it.
+        max_wait: Option<Duration>,
     },
     Acknowledge {
         epoch: i32,
@@ -81,14 +83,15 @@ impl State {
         if let Some(session) = self.sessions.get_mut(&node) {
             session.flush = false;
         }
-        if fetches {
-            return self.fetch(node, targets, now);
-        }
+        // Renewals precede fetches: while polls wait for records, one fetch follows the other.
         if options.auto_renew && epoch > 0 && (self.waiting > 0 || now < self.last_poll + max_idle) {
             let acknowledgements = self.renewals(node, now);
             if !acknowledgements.is_empty() {
                 return Step::Acknowledge { epoch, is_renewal: true, is_automatic: true, acknowledgements };
             }
+        }
+        if fetches {
+            return self.fetch(node, targets, options, now);
         }
         let has_rows = || self.rows.values().any(|rows| rows.ranges().any(|range| range.session == id));
         if epoch > 0 && targets.is_empty() && !has_rows() {
@@ -115,7 +118,7 @@ impl State {
         Step::Acknowledge { epoch: FINAL_EPOCH, is_renewal: false, is_automatic: false, acknowledgements }
     }
 
-    fn fetch(&mut self, node: i32, targets: Targets, now: Instant) -> Step {
+    fn fetch(&mut self, node: i32, targets: Targets, options: &ShareOptions, now: Instant) -> Step {
         let polls = self.polls;
         let Some(session) = self.sessions.get(&node) else { return Step::End };
         let (id, epoch, listed) = (session.id, session.epoch, session.listed.clone());
@@ -135,7 +138,10 @@ impl State {
             session.acknowledged_for = polls;
             session.fetching = true;
         }
-        Step::Fetch { epoch, added, forgotten, acknowledgements }
+        // A session has one request at a time, so a renewal that becomes due waits for the response.
+        let renewal = options.auto_renew.then(|| self.next_renewal(node, now)).flatten();
+        let max_wait = renewal.map(|renewal| renewal.saturating_duration_since(now) + Duration::from_millis(1));
+        Step::Fetch { epoch, added, forgotten, acknowledgements, max_wait }
     }
 
     fn acknowledged(&mut self, node: i32) {
@@ -200,13 +206,14 @@ impl State {
         })
     }
 
-    /// Returns the next time after `now` at which a lock must be renewed.
+    /// Returns the next time after `now` at which a lock must be renewed, or an acknowledgement be sent.
     fn next_renewal(&self, node: i32, now: Instant) -> Option<Instant> {
         let (session, lock_timeout) = (self.sessions.get(&node)?, self.lock_timeout?);
         let ahead = lock_timeout.mul_f64(1.0 - RENEW_AFTER);
         let ranges = self.rows.values().flat_map(PartitionRows::ranges);
         let times = ranges
             .filter(|range| range.session == session.id && range.lost.is_none() && !range.renewal_failed)
+            .filter(|range| range.states.iter().any(|state| state.is_out()))
             .map(|range| range.locked_until - ahead + Duration::from_millis(1));
         times.filter(|time| *time > now).min()
     }

@@ -71,10 +71,20 @@ fn a_commit_ends_if_its_records_are_acquired_again_elsewhere() {
 }
 
 #[test]
+fn a_commit_ends_if_only_gaps_are_lost() {
+    let mut state = state(&[(1, &[0])]);
+    add_rows(&mut state, 1, 0, RowState::Gap);
+    let ticket = state.flush();
+    assert!(!state.is_complete(&ticket));
+    state.lose_session(1, &Error::State("the connection closed".into()));
+    assert!(state.is_complete(&ticket));
+}
+
+#[test]
 fn the_request_that_opens_a_session_has_no_acknowledgements() {
     let mut state = state(&[(1, &[0, 1])]);
     add_rows(&mut state, 1, 0, RowState::Accept);
-    let Step::Fetch { epoch: 0, added, forgotten, acknowledgements } = step(&mut state, 1) else { panic!() };
+    let Step::Fetch { epoch: 0, added, forgotten, acknowledgements, .. } = step(&mut state, 1) else { panic!() };
     assert_eq!((added, forgotten), (vec![(TOPIC, 0), (TOPIC, 1)], vec![]));
     assert!(acknowledgements.is_empty());
     open(&mut state, 1, 1);
@@ -228,6 +238,31 @@ fn locks_are_renewed_at_two_thirds_of_their_time() {
     // An application that does not poll any more keeps no locks.
     let idle = state.last_poll + IDLE;
     assert!(matches!(state.next_step(1, &options, IDLE, idle), Step::Wait(None)));
+}
+
+#[test]
+fn renewals_do_not_wait_for_fetches() {
+    let options = ShareOptions { auto_renew: true, ..OPTIONS };
+    for row in [RowState::Returned, RowState::Renewed] {
+        let mut state = state(&[(1, &[0])]);
+        assert!(matches!(step(&mut state, 1), Step::Fetch { max_wait: None, .. }));
+        open(&mut state, 1, 1);
+        state.lock_timeout = Some(Duration::from_secs(30));
+        add_rows(&mut state, 1, 0, row);
+        let now = Instant::now();
+        // The broker responds before the renewal is due.
+        let Step::Fetch { max_wait: Some(wait), .. } = state.next_step(1, &options, IDLE, now) else { panic!() };
+        assert!(wait > Duration::from_secs(19) && wait < Duration::from_secs(21), "{wait:?}");
+        open(&mut state, 1, 2);
+        // A poll waits, so records could be fetched again.
+        let due = now + wait;
+        let Step::Acknowledge { is_renewal: true, is_automatic: true, acknowledgements, .. } =
+            state.next_step(1, &options, IDLE, due)
+        else {
+            panic!()
+        };
+        assert_eq!(acknowledgements[0].taken[0].types, [Some(4); 3]);
+    }
 }
 
 #[test]

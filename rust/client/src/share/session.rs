@@ -42,9 +42,15 @@ pub(super) async fn run(shared: Arc<Shared>, node: i32) {
     let mut changes = task.shared.tasks.subscribe();
     loop {
         changes.borrow_and_update();
-        let step = task.shared.with(|state| {
-            state.next_step(node, &task.shared.share, task.shared.options.group.max_poll_interval, Instant::now())
+        let (step, has_unsent) = task.shared.with(|state| {
+            let max_idle = task.shared.options.group.max_poll_interval;
+            let step = state.next_step(node, &task.shared.share, max_idle, Instant::now());
+            (step, std::mem::take(&mut state.has_unsent))
         });
+        if has_unsent {
+            // A commit may be complete, and the step may take long.
+            task.shared.notify_polls();
+        }
         match step {
             Step::End => break,
             Step::Wait(until) => {
@@ -65,8 +71,8 @@ pub(super) async fn run(shared: Arc<Shared>, node: i32) {
                     }
                 });
             }
-            Step::Fetch { epoch, added, forgotten, acknowledgements } => {
-                task.fetch(epoch, added, forgotten, acknowledgements).await;
+            Step::Fetch { epoch, added, forgotten, acknowledgements, max_wait } => {
+                task.fetch(epoch, added, forgotten, acknowledgements, max_wait).await;
             }
             Step::Acknowledge { epoch, is_renewal, is_automatic, acknowledgements } => {
                 task.acknowledge(epoch, is_renewal, is_automatic, acknowledgements).await;
@@ -107,6 +113,7 @@ impl SessionTask {
         added: Vec<PartitionId>,
         forgotten: Vec<PartitionId>,
         acknowledgements: Vec<Sent>,
+        max_wait: Option<Duration>,
     ) {
         let Some(id) = self.id() else { return };
         let shared = Arc::clone(&self.shared);
@@ -115,6 +122,7 @@ impl SessionTask {
         let brokers = shared.with(|state| state.targets.len().max(1));
         // The memory limit applies to one round over all brokers.
         let share_of_memory = i32::try_from(options.queued_max_bytes / brokers).unwrap_or(i32::MAX).max(1);
+        let max_wait = options.fetch_max_wait.min(max_wait.unwrap_or(Duration::MAX));
         let build = |version| {
             if share.acquire_mode == AcquireMode::RecordLimit && version < RENEWALS {
                 return Err(Error::UnsupportedVersion(
@@ -125,7 +133,7 @@ impl SessionTask {
                 group_id: Some(shared.coordinator.group().to_owned()),
                 member_id: Some(shared.member_id.clone()),
                 share_session_epoch: epoch,
-                max_wait_ms: i32::try_from(options.fetch_max_wait.as_millis()).unwrap_or(i32::MAX),
+                max_wait_ms: i32::try_from(max_wait.as_millis()).unwrap_or(i32::MAX),
                 min_bytes: options.fetch_min_bytes,
                 max_bytes: options.fetch_max_bytes.min(share_of_memory),
                 max_records,

@@ -119,6 +119,8 @@ pub(super) struct State {
     /// Broker that was fetched from last, with `share.acquire.mode=record_limit`.
     pub(super) last_fetched: Option<i32>,
     pub(super) counters: Counters,
+    /// True if acknowledgements have completed without a request, and waiting calls were not notified.
+    pub(super) has_unsent: bool,
 }
 
 impl State {
@@ -144,6 +146,7 @@ impl State {
             next_session: 0,
             last_fetched: None,
             counters: Counters::default(),
+            has_unsent: false,
         }
     }
 
@@ -186,6 +189,7 @@ impl State {
         for rows in self.rows.values_mut() {
             rows.lose(lost, error);
         }
+        self.finish_commits();
     }
 
     /// Ends all sessions, after the coordinator has removed the member.
@@ -244,6 +248,7 @@ impl State {
 
     /// Records acknowledgements that cannot be sent: their locks have ended, or the error says why they were lost.
     fn record_unsent(&mut self, failed: Vec<(TopicPartition, Taken, Option<Error>)>) {
+        self.has_unsent |= !failed.is_empty();
         let mut logged: Option<TopicPartition> = None;
         for (tp, taken, lost) in failed {
             let error = lost.unwrap_or_else(|| {
