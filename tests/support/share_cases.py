@@ -9,7 +9,16 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from samsarrow import Admin, ConfigResource, NewTopic, Producer, ShareConsumer, TopicPartition
+from samsarrow import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    NewTopic,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from samsarrow.exceptions import GroupIdNotFoundError, InconsistentGroupProtocolError
 
 LOCK_S = 1.0
 """Time for which records are locked in cases that wait for the end of locks."""
@@ -291,6 +300,36 @@ def a_deleted_topic_does_not_stop_the_others(servers: str, topic: str, group: st
             assert numbers_of(poll_rows(consumer)) == [7]
 
 
+def groups_without_members_keep_their_type(servers: str, topic: str, group: str) -> None:
+    """A share group never becomes another group, nor does another group become a share group, also without members."""
+    kinds = ("classic", "consumer", "share")
+    rejected = {
+        ("classic", "share"): GroupIdNotFoundError,
+        ("consumer", "share"): GroupIdNotFoundError,
+        ("share", "classic"): InconsistentGroupProtocolError,
+        ("share", "consumer"): GroupIdNotFoundError,
+    }
+
+    def join(group_id: str, kind: str) -> type[BaseException] | None:
+        options = {"bootstrap_servers": servers, "group_id": group_id}
+        with ShareConsumer(**options) if kind == "share" else Consumer(**options, group_protocol=kind) as consumer:
+            consumer.subscribe([topic])
+            deadline = time.monotonic() + 20
+            while not consumer.assignment():
+                assert time.monotonic() < deadline, f"{kind} has joined nothing"
+                try:
+                    consumer.poll(0.1)
+                except (GroupIdNotFoundError, InconsistentGroupProtocolError) as error:
+                    return type(error)
+        return None
+
+    for first in kinds:
+        for second in kinds:
+            group_id = f"{group}-{first}-{second}"
+            assert join(group_id, first) is None
+            assert join(group_id, second) is rejected.get((first, second)), (first, second)
+
+
 CASES: list[Callable[[str, str, str], None]] = [
     members_share_the_records,
     each_type_has_its_effect,
@@ -302,4 +341,5 @@ CASES: list[Callable[[str, str, str], None]] = [
     callbacks_run_in_order,
     record_limit_is_strict,
     a_deleted_topic_does_not_stop_the_others,
+    groups_without_members_keep_their_type,
 ]

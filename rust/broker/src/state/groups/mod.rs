@@ -121,7 +121,8 @@ impl Groups {
         }
         let options = self.options.clone();
         let group = self.group_or_new(&request.group_id, now);
-        if group.members.classic().is_none() && group.members.is_empty() {
+        // As in Kafka, an empty consumer group becomes a classic group, and a share group never does.
+        if group.members.consumers().is_some() && group.members.is_empty() {
             group.members = Members::Classic(Box::new(Classic::new(now)));
         }
         match &mut group.members {
@@ -172,7 +173,7 @@ impl Groups {
         let options = self.options.clone();
         if heartbeat_request.joins() {
             let group = self.group_or_new(id, now);
-            if group.members.consumers().is_none() && group.members.is_empty() {
+            if group.members.classic().is_some() && group.members.is_empty() {
                 group.members = Members::Consumer(Consumers::new(now));
             }
         }
@@ -200,11 +201,10 @@ impl Groups {
         }
     }
 
-    /// Creates a share group, unless the group exists and is in use as another type.
+    /// Creates a share group, unless the group exists. A group of another type stays what it is, even without members.
     pub(crate) fn create_share_group(&mut self, id: &str, now: Instant) {
-        let group = self.group_or_new(id, now);
-        if group.members.shares().is_none() && group.members.is_empty() && group.offsets.is_empty() {
-            group.members = Members::Share(ShareMembers::new(now));
+        if !self.by_id.contains_key(id) {
+            self.group_or_new(id, now).members = Members::Share(ShareMembers::new(now));
         }
     }
 
