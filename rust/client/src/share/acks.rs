@@ -269,6 +269,36 @@ impl PartitionRows {
         })
     }
 
+    fn first_at(&self, offset: i64) -> i64 {
+        self.ranges.range(..=offset).next_back().map_or(offset, |(first, _)| *first)
+    }
+
+    /// Like [`first_without`](Self::first_without), for all offsets from `first` to `last`.
+    pub(super) fn first_without_in(&self, first: i64, last: i64, is: impl Fn(RowState) -> bool) -> Option<i64> {
+        let mut next = first;
+        let overlapping = self.ranges.range(self.first_at(first)..=last).map(|(_, range)| range);
+        for range in overlapping.filter(|range| range.last >= first) {
+            if range.first > next {
+                return Some(next);
+            }
+            let states = range.states.get(range.index(next)..=range.index(last.min(range.last))).unwrap_or_default();
+            if let Some(index) = states.iter().position(|state| !is(*state)) {
+                return Some(next + index as i64);
+            }
+            next = range.last.saturating_add(1);
+        }
+        (next <= last).then_some(next)
+    }
+
+    /// Sets the state of all offsets from `first` to `last`; unknown offsets are skipped.
+    pub(super) fn set_range(&mut self, first: i64, last: i64, state: RowState) {
+        let overlapping = self.ranges.range_mut(self.first_at(first)..=last).map(|(_, range)| range);
+        for range in overlapping.filter(|range| range.last >= first) {
+            let (begin, end) = (range.index(first.max(range.first)), range.index(last.min(range.last)));
+            range.states.get_mut(begin..=end).unwrap_or_default().fill(state);
+        }
+    }
+
     /// Sets the state of offsets; unknown offsets are skipped.
     pub(super) fn set(&mut self, offsets: impl IntoIterator<Item = (i64, RowState)>) {
         let mut current: Option<&mut Acquired> = None;
@@ -368,7 +398,7 @@ impl PartitionRows {
     /// Changes the states of acknowledgements in flight to those after a response.
     fn complete_states(&mut self, taken: &Taken) {
         let last = taken.first.saturating_add_unsigned(taken.types.len() as u64).saturating_sub(1);
-        let from = self.ranges.range(..=taken.first).next_back().map_or(taken.first, |(first, _)| *first);
+        let from = self.first_at(taken.first);
         for range in self.ranges.range_mut(from..=last.max(from)).map(|(_, range)| range) {
             let first = range.first.max(taken.first);
             let (skipped, index) = (range.index(first), usize::try_from(first - taken.first).unwrap_or(usize::MAX));

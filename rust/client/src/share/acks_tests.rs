@@ -197,3 +197,30 @@ fn responses_change_only_acknowledgements_in_flight() {
     let queued = Some(RowState::Queued);
     assert_eq!(states, [None, None, None, queued, queued, queued, None, None]);
 }
+
+#[test]
+fn ranges_of_offsets_are_handled_as_their_offsets() {
+    for seed in 0..500 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut rows = PartitionRows::default();
+        let mut first = random.i64(0..4);
+        for _ in 0..random.usize(0..4) {
+            let states = [RowState::Returned, RowState::Renewed, RowState::Done];
+            let of_range: Vec<_> = (0..random.usize(1..6)).filter_map(|_| random.choice(states)).collect();
+            rows.insert(acquired(first, &of_range));
+            first += of_range.len() as i64 + random.i64(0..2);
+        }
+        let begin = random.i64(0..12);
+        let end = begin + random.i64(0..12);
+        let expected = rows.first_without(begin..=end, RowState::is_out);
+        assert_eq!(rows.first_without_in(begin, end, RowState::is_out), expected, "seed {seed}");
+        let mut by_offset = PartitionRows::default();
+        for range in rows.ranges().cloned().collect::<Vec<_>>() {
+            by_offset.insert(range);
+        }
+        by_offset.set((begin..=end).map(|offset| (offset, RowState::Accept)));
+        rows.set_range(begin, end, RowState::Accept);
+        let states = |rows: &PartitionRows| (0..30).map(|offset| rows.state(offset)).collect::<Vec<_>>();
+        assert_eq!(states(&rows), states(&by_offset), "seed {seed}");
+    }
+}

@@ -11,6 +11,7 @@ use super::options::AcknowledgementMode;
 use super::rows::{drop_expired, positions};
 use super::state::State;
 use crate::error::{Error, Result};
+use crate::types::TopicPartition;
 
 /// Type of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,28 +85,33 @@ impl ShareConsumer {
                 types.len()
             )));
         }
+        // Most programs decide about whole batches with one type.
+        let single = match types {
+            [Some(kind)] => Some(kind.state()),
+            _ => None,
+        };
         let kind_of = |row: usize| types.get(if types.len() == 1 { 0 } else { row }).copied().flatten();
         self.shared.with(|state| {
             for run in &runs {
+                if let (Some(known), Some((first, last))) = (state.rows.get(&run.tp), single.and_then(|_| run.range()))
+                {
+                    check(known.first_without_in(first, last, is), &run.tp)?;
+                    continue;
+                }
                 let rows = (run.first_row..).zip(run.offsets());
                 let mut decided = rows.filter(|(row, _)| kind_of(*row).is_some()).map(|(_, offset)| *offset);
                 let missing = match state.rows.get(&run.tp) {
                     Some(known) => known.first_without(decided, is),
                     None => decided.next(),
                 };
-                if let Some(offset) = missing {
-                    let tp = &run.tp;
-                    return Err(Error::State(format!(
-                        "offset {offset} of {tp} is not with this consumer: it was acknowledged before, or never \
-                         returned by its polls"
-                    )));
-                }
+                check(missing, &run.tp)?;
             }
             for run in &runs {
                 let rows = (run.first_row..).zip(run.offsets());
-                let decided = rows.filter_map(|(row, offset)| Some((*offset, kind_of(row)?.state())));
-                if let Some(known) = state.rows.get_mut(&run.tp) {
-                    known.set(decided);
+                let Some(known) = state.rows.get_mut(&run.tp) else { continue };
+                match (single, run.range()) {
+                    (Some(state), Some((first, last))) => known.set_range(first, last, state),
+                    _ => known.set(rows.filter_map(|(row, offset)| Some((*offset, kind_of(row)?.state())))),
                 }
             }
             Ok(())
@@ -159,6 +165,16 @@ impl ShareConsumer {
             ends.min().map(|end| end.saturating_duration_since(now))
         }))
     }
+}
+
+/// Fails if the consumer does not have a row.
+fn check(missing: Option<i64>, tp: &TopicPartition) -> Result<()> {
+    missing.map_or(Ok(()), |offset| {
+        Err(Error::State(format!(
+            "offset {offset} of {tp} is not with this consumer: it was acknowledged before, or never returned by its \
+             polls"
+        )))
+    })
 }
 
 /// Returns true if the row waits for a poll, or the application has it and may acknowledge it.

@@ -87,6 +87,16 @@ impl Run {
     pub(super) fn offsets(&self) -> &[i64] {
         self.offsets.values()
     }
+
+    /// Returns the first and the last offset if the offsets are consecutive, as in most batches of polls.
+    pub(super) fn range(&self) -> Option<(i64, i64)> {
+        let offsets = self.offsets();
+        let (first, last) = (*offsets.first()?, *offsets.last()?);
+        // No early exit, so that the comparison is vectorised.
+        let follows =
+            |so_far: bool, (index, offset): (usize, &i64)| so_far & (*offset == first.wrapping_add(index as i64));
+        (last >= first && offsets.iter().enumerate().fold(true, follows)).then_some((first, last))
+    }
 }
 
 pub(super) fn positions(batches: &[RecordBatch]) -> Result<Vec<Run>> {
