@@ -100,10 +100,13 @@ def registry_schema(registry: Registry, subject: str) -> str:
     [
         {"value.format": "avro", "value.schema": ORDER},
         {"value.format": "avro", "value.schema": ORDER, "value.framing": "apicurio8"},
+        {"value.format": "avro", "value.schema": ORDER, "value.framing": "header"},
         {"value.format": "avro", "value.schema": ORDER, "value.framing": "single-object", "registry": "none"},
         {"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order"},
         {"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order", "value.framing": "apicurio8"},
+        {"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order", "value.framing": "header"},
         {"value.format": "json", "value.schema": JSON_SCHEMA},
+        {"value.format": "json", "value.schema": JSON_SCHEMA, "value.framing": "header"},
         {"value.format": "json", "value.schema": JSON_SCHEMA, "value.framing": "none"},
         {"value.format": "json", "registry": "none"},
     ],
@@ -172,23 +175,25 @@ def test_errors_are_equal(spark: Any, broker: Broker, registry: Registry, built:
     assert all(row["value"] is not None for row in content(broker, "errors"))
 
 
-def test_header_framing(spark: Any, broker: Broker, registry: Registry, built: None) -> None:
+@pytest.mark.parametrize("sink", SINKS)
+def test_header_framing(spark: Any, broker: Broker, registry: Registry, built: None, sink: str) -> None:
     """The header is added to the headers of rows, and tombstones have none."""
-    broker.create_topic("in-headers", 1)
+    topic = f"in-headers-{sink}"
+    broker.create_topic(topic, 1)
     frame = spark.range(0, 5, 1, 1).selectExpr(
         ORDERS, "if(id = 1, array(struct('h' key, binary('x') value)), null) headers", "id key"
     )
-    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "in-headers", "key.format": "avro"}
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic, "key.format": "avro"}
     options |= {"value.format": "avro", "schema.registry.url": registry.url}
     framing = {"value.framing": "header", "key.framing": "header"}
-    frame.write.format("samsarrow-jvm").options(**options, **framing).mode("append").save()
-    names = [[header["key"] for header in row["headers"]] for row in content(broker, "in-headers")]
+    frame.write.format(sink).options(**options, **framing).mode("append").save()
+    names = [[header["key"] for header in row["headers"]] for row in content(broker, topic)]
     keys, values = ["__key_schema_id"], ["__key_schema_id", "__value_schema_id"]
     assert names == [values, ["h", *values], values, values, keys]
     with SchemaRegistry(registry.url) as client:
         config = {"auto_offset_reset": "earliest", "key_format": Avro(client), "value_format": Avro(client)}
         with Consumer(bootstrap_servers=broker.bootstrap_servers, **config) as consumer:
-            consumer.assign(consumer.partitions_for("in-headers"))
+            consumer.assign(consumer.partitions_for(topic))
             rows = consumer.reader().read_all().select(["key", "value"]).to_pylist()
     assert [row["key"] for row in rows] == list(range(5))
     assert rows[1]["value"] == {"id": 1, "city": "città 1"}

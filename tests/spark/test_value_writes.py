@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -41,7 +42,7 @@ from samsarrow.spark.types import written_type
 from samsarrow.spark.value_encoders import encoded
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker, Registry
-from support.exactly_once import Copy
+from support.exactly_once import SINKS, Copy
 from support.kafka import KafkaServer
 from support.streams import produce
 
@@ -82,7 +83,7 @@ def orders(spark: Any) -> Any:
     return spark.range(4, numPartitions=4).select(value.alias("value"), sql.col("id").alias("key"))
 
 
-@pytest.fixture(params=["samsarrow-python", "samsarrow-jvm"])
+@pytest.fixture(params=SINKS)
 def sink(request: pytest.FixtureRequest, built: None) -> str:
     """Returns the name of the sink under test."""
     return str(request.param)
@@ -337,12 +338,14 @@ def test_exactly_once_typed_values(
     sink: str,
 ) -> None:
     copy = Copy(spark, kafka, new_topic, tmp_path / "checkpoint", sink)
-    copy.sink_options = options_of(registry, **{"key.format": "string"})
+    copy.sink_options = options_of(registry, **{"key.format": "string", "value.framing": "header"})
     made = ("cast(key as string) key", "named_struct('id', offset, 'text', cast(value as string)) value")
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run(*made)
     copy.forget(copy.first)
-    copy.run(*made)
+    # The markers have a digest of the headers, which is the same in both sinks.
+    [other] = {*SINKS} - {sink}
+    copy.run(*made, sink=other)
     produce(kafka, copy.come, {0: ["d", "bad"]})
     fails = made[1].replace("cast(value as string)", "if(value = 'bad', raise_error('on purpose'), string(value))")
     with pytest.raises(StreamingQueryException, match="on purpose"):
@@ -354,6 +357,17 @@ def test_exactly_once_typed_values(
     committed = {"isolation.level": "read_committed", "value_format": Avro(client)}
     results = [row["value"]["text"] for row in read(kafka.bootstrap_servers, copy.gone, **committed)]
     assert sorted(results) == ["a", "b", "bad", "c", "d"]
+
+
+def test_stream_writes_headers(
+    spark: Any, broker: Broker, registry: Registry, client: SchemaRegistry, tmp_path: Path, sink: str
+) -> None:
+    broker.create_topic(f"headers-{sink}", 1)
+    stream = Stream(spark, broker.bootstrap_servers, tmp_path, sink)
+    stream.add(0, 1)
+    stream.run(f"headers-{sink}", **options_of(registry, **{"value.framing": "header"}))
+    rows = values(broker.bootstrap_servers, f"headers-{sink}", Avro(client, framing="header"))
+    assert rows == [{"id": 0, "city": "x"}, {"id": 1, "city": "x"}]
 
 
 def test_example_in_docs(spark: Any, broker: Broker, registry: Registry, client: SchemaRegistry) -> None:
@@ -440,6 +454,25 @@ def test_tasks_do_not_use_the_registry() -> None:
             assert row.column("value").to_pylist()[0][5:].startswith(b"\x0e" if more else b"\x02")
         with pytest.raises(RegistryError):
             options.resolved()
+
+
+def test_tasks_do_not_fetch_the_header() -> None:
+    """The driver fetches the GUID of the header once for all micro-batches, with its login."""
+    login = {"schema.registry.username": "me", "schema.registry.password": "hunter2", "value.framing": "header"}
+    rows = [{"id": 7, "city": None}, None]
+    batch = pa.record_batch({"value": pa.array(rows, written_type(VALUE, "value"))})
+    with Registry(auth=("me", "hunter2")) as registry:
+        options = WriteOptions.parse({**BASE, **options_of(registry, **login)}, StructType().add("value", VALUE))
+        assert options.columns == ("value", "headers")
+        sent = pickle.dumps(options.resolved().encoded)
+        requests = registry.requests()
+        assert options.resolved().encoded == pickle.loads(sent)
+        assert registry.requests() == requests
+        guid = UUID(registry.guid(1)).bytes
+        registry.down()
+        [row] = encoded(pickle.loads(sent), iter([batch]))
+    assert row.column("value").to_pylist() == [b"\x02\x0e\x00", None]
+    assert row.column("headers").to_pylist() == [[{"key": "__value_schema_id", "value": b"\1" + guid}], []]
 
 
 def test_registered_ids_are_cached_latest_is_not(registry: Registry) -> None:

@@ -103,6 +103,24 @@ def test_key_header_and_existing_headers(broker: Broker, server: Registry, regis
     assert {of[1:] for row in headers for name, of in row if name in (key, value)} == guids
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])),
+        pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])),
+    ],
+    ids=["spark", "polars"],
+)
+def test_headers_with_large_offsets(broker: Broker, registry: SchemaRegistry, kind: pa.DataType) -> None:
+    """Polars exports such columns, and Spark does with `spark.sql.execution.arrow.useLargeVarTypes`."""
+    given = pa.array([[{"key": "a", "value": b"1"}], None, []], kind)
+    rows = pa.table({"value": ROWS, "headers": given})
+    sent(broker, rows, value_format=Avro(registry, framing="header"))
+    headers = read(broker, include_headers=True)["headers"].to_pylist()
+    names = [[header["key"] for header in row or ()] for row in headers]
+    assert names == [["a", "__value_schema_id"], [], ["__value_schema_id"]]
+
+
 def test_without_a_registry(broker: Broker) -> None:
     guid = UUID("89791762-2336-4186-9674-299b90a802e2")
     for writers in ({guid: ORDER}, {258: ORDER}):

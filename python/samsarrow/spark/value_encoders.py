@@ -18,9 +18,12 @@ from samsarrow.spark.types import converted
 from samsarrow.spark.values import FORMATS, Schemed, arguments, registry_client
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
+from samsarrow.values.headers import InHeaders, header_name, with_header
 
 Ids: TypeAlias = tuple[tuple[tuple[str, str], int | bytes], ...]
 """Ids of schemas by subject and text."""
+Headers: TypeAlias = tuple[tuple[int, bytes], ...]
+"""Values of the record headers that identify schemas, by the id of the schema."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Encoded:
         type: type of the column.
         found: schemas from the registry with which values are written, by subject.
         ids: ids of registered schemas, by subject and text.
+        headers: values of the record headers that identify schemas, by the id of the schema.
     """
 
     name: str
@@ -47,6 +51,12 @@ class Encoded:
     type: pa.DataType
     found: tuple[tuple[str, RegisteredSchema], ...] = ()
     ids: Ids = ()
+    headers: Headers = ()
+
+    @property
+    def writes_header(self) -> bool:
+        """True if a record header identifies the schema."""
+        return dict(self.given).get("framing") == "header"
 
     def resolved(self) -> Encoded:
         """Returns a copy with the schemas and ids that tasks need. Registers the schema if so configured.
@@ -64,13 +74,15 @@ class Encoded:
             self._encoder(format)
             return self
         # Ids that an earlier micro-batch registered stay valid, but the latest version may have changed.
-        format._ids.update(_IDS.get(self, ()))
+        earlier_ids, earlier_headers = _IDS.get(self, ((), ()))
+        format._ids.update(earlier_ids)
+        format._headers.update(earlier_headers)
         self._encoder(format)
-        _IDS[self] = ids = tuple(format._ids.items())
+        _IDS[self] = ids, headers = tuple(format._ids.items()), tuple(format._headers.items())
         while len(_IDS) > _MAX_CACHED:
             _IDS.popitem(last=False)
         url = tuple(pair for pair in self.registry if pair[0] == "url")
-        return replace(self, registry=url, found=tuple(format._schemas.items()), ids=ids)
+        return replace(self, registry=url, found=tuple(format._schemas.items()), ids=ids, headers=headers)
 
     def encoder(self) -> Encoder:
         """Creates the encoder of the column in this process."""
@@ -95,11 +107,13 @@ class Encoded:
         format: Schemed = FORMATS[self.format](**given)  # noqa: A001 - the name of the argument everywhere
         format._schemas.update(self.found)
         format._ids.update(self.ids)
+        format._headers.update(self.headers)
         return format
 
 
-# Ids of schemas that this process registered. Spark keeps the process across micro-batches, and ids do not change.
-_IDS: OrderedDict[Encoded, Ids] = OrderedDict()
+# Ids of schemas that this process registered, and their headers. Spark keeps the process across micro-batches, and ids
+# do not change.
+_IDS: OrderedDict[Encoded, tuple[Ids, Headers]] = OrderedDict()
 _ENCODERS: OrderedDict[Encoded, Encoder] = OrderedDict()
 _MAX_CACHED = 32
 
@@ -120,7 +134,8 @@ def encoded(columns: Sequence[Encoded], batches: Iterator[pa.RecordBatch]) -> It
 
 def _with_encoded(column: Encoded, batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
     values = converted(batch.column(column.name), column.type, column.name)
-    done, bad = _encoder(column).encode(pa.record_batch({"value": values}))
+    encoder = _encoder(column)
+    done, bad = encoder.encode(pa.record_batch({"value": values}))
     if done is None:
         error: BadValueError = encode_error(bad, before, column.topic)
         context = TaskContext.get()
@@ -131,6 +146,9 @@ def _with_encoded(column: Encoded, batch: pa.RecordBatch, before: int) -> pa.Rec
     parts = [part.column(0) for part in done]
     encoded = parts[0] if len(parts) == 1 else pa.concat_arrays([part.cast(pa.large_binary()) for part in parts])
     columns = {name: encoded if name == column.name else batch.column(name) for name in batch.schema.names}
+    if isinstance(encoder, InHeaders):
+        name = header_name(column.name == "key")
+        columns["headers"] = with_header(columns.get("headers"), encoded, name, encoder.header)
     return pa.record_batch(columns)
 
 

@@ -87,4 +87,6 @@ class WriteOptions:
         ]
         checked: dict[str, Any] = _core.spark_write_options(rest, columns)
         sent = tuple(checked.pop("columns"))
+        if "headers" not in sent and any(column.writes_header for column in encoded):
+            sent += ("headers",)
         return cls(kafka=hidden(checked.pop("kafka")), columns=sent, encoded=encoded, **checked)

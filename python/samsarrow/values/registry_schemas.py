@@ -23,7 +23,7 @@ Registry: TypeAlias = SchemaRegistry | GlueSchemaRegistry
 class RegistryFormat:
     """Base of formats whose schemas may come from a schema registry."""
 
-    __slots__ = ("_arguments", "_decoders", "_ids", "_registry", "_schemas")
+    __slots__ = ("_arguments", "_decoders", "_headers", "_ids", "_registry", "_schemas")
 
     _kind: ClassVar[SchemaType]
     # Defaults of arguments, if they are not None.
@@ -41,6 +41,8 @@ class RegistryFormat:
         self._schemas: dict[str, RegisteredSchema] = {}
         # Schema ids by subject and text.
         self._ids: dict[tuple[str, str], int | bytes] = {}
+        # Values of the headers that identify schemas, by the id of the schema.
+        self._headers: dict[int, bytes] = {}
 
     async def _latest(self, run: RunCall, subject: str) -> RegisteredSchema:
         """Returns the requested version of a subject, by default the latest version. It is fetched only once."""
@@ -94,11 +96,11 @@ class RegistryFormat:
         if isinstance(schema_id, int):
             if self._registry is None:
                 return b"\0" + schema_id.to_bytes(4)
-            schema = await run(_schema(self._registry._open, schema_id, None, None, "latest"))
-            schema_id = None if schema.guid is None else schema.guid.bytes
-        if schema_id is None:
-            raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
-        return b"\1" + schema_id
+            if schema_id not in self._headers:
+                schema = await run(_schema(self._registry._open, schema_id, None, None, "latest"))
+                self._headers[schema_id] = _guid_header(None if schema.guid is None else schema.guid.bytes)
+            return self._headers[schema_id]
+        return _guid_header(schema_id)
 
     async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Fetches the writers' schemas of a batch, if the decoder does not have them yet."""
@@ -125,6 +127,12 @@ class RegistryFormat:
             f"{name}={value!r}" for name, value in self._arguments.items() if value != self._defaults.get(name)
         )
         return f"{type(self).__name__}({', '.join(arguments)})"
+
+
+def _guid_header(guid: bytes | None) -> bytes:
+    if guid is None:
+        raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
+    return b"\1" + guid
 
 
 def _framing(framing: str, registry: Registry | None) -> str:

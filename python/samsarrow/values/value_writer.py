@@ -7,13 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from samsarrow import _core
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
-from samsarrow.values.headers import InHeaders, header_name
+from samsarrow.values.headers import InHeaders, header_name, with_header
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -80,7 +79,7 @@ class WrittenRows:
                     raise encode_error(bad, row, self._topic)
                 written.append(pa.concat_arrays([chunk.column(0).cast(pa.large_binary()) for chunk in done]))
                 if isinstance(encoder, InHeaders):
-                    headers = _with_header(headers, written[-1], header_name(part == "key"), encoder.header)
+                    headers = with_header(headers, written[-1], header_name(part == "key"), encoder.header)
             if len(batch.columns) + len(written) < len(schema):
                 written.append(headers)
             yield pa.RecordBatch.from_arrays([*batch.columns, *written], schema=schema)
@@ -92,12 +91,6 @@ def _headers_of(schema: pa.Schema, name: str | None) -> str | None:
     if name is not None and name not in schema.names:
         raise ConfigurationError(f"there is no column {name!r} of headers")
     return name or ("headers" if "headers" in schema.names else None)
-
-
-def _with_header(headers: Any, written: pa.Array, name: str, header: bytes) -> pa.Array:
-    """Returns the headers of rows, with an additional header in each row that is not a tombstone."""
-    columns = {"value": written} if headers is None else {"value": written, "headers": headers}
-    return _core.with_schema_header(pa.record_batch(columns), name, header).column(0)
 
 
 def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> tuple[list[str], bool]:
