@@ -525,12 +525,14 @@ class ConsumerBase(AnyConsumer, PositionCalls):
         core, remaining = self._core, to_seconds(timeout)
         if core is None:
             return
+        if remaining is None:
+            remaining = min(core.default_timeout(), CLOSE_TIMEOUT)
+        # Raises for an invalid timeout, while the consumer is still open.
+        commit = core.commit_finished(everything, remaining)
         # False if the wait was interrupted. The rest of the close then runs in the background.
         wait = False
         try:
-            if remaining is None:
-                remaining = min(core.default_timeout(), CLOSE_TIMEOUT)
-            remaining = await self._run(core.commit_finished(everything, remaining))
+            remaining = await self._run(commit)
             wait = True
             await self._run_last_callbacks(core)
         except Exception:

@@ -254,13 +254,15 @@ class ProducerBase(Runner):
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)
+        # Raises for an invalid timeout, while the producer is still open.
+        close = None if self._core is None else self._core.close(to_seconds(timeout), raises)
         core, self._core, self._queue = self._core, None, None
-        if core is not None:
+        if core is not None and close is not None:
             self._closing = core
             self._finalizer.detach()
             unregister(core)
             try:
-                await self._run(core.close(to_seconds(timeout), raises))
+                await self._run(close)
             except KafkaError:
                 raise
             except BaseException:

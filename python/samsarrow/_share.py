@@ -308,14 +308,19 @@ class ShareConsumerBase(AnyConsumer):
             _decide(core, row, _RELEASE)
 
     async def _commit(self, timeout: Seconds | None) -> dict[TopicPartition, KafkaError | None]:
+        return await self._outcomes(self._open.commit(to_seconds(timeout)))
+
+    async def _outcomes(self, commit: _core.Call[_Outcomes]) -> dict[TopicPartition, KafkaError | None]:
         core = self._open
-        outcomes = await self._run_or_cancel(core.commit(to_seconds(timeout)))
+        outcomes = await self._run_or_cancel(commit)
         await self._run_callbacks(core)
         return {TopicPartition(*tp): error for tp, error in outcomes}
 
     async def _renew(self, rows: Rows, timeout: Seconds | None) -> dict[TopicPartition, KafkaError | None]:
+        # Raises for an invalid timeout, before anything is decided.
+        commit = self._open.commit(to_seconds(timeout))
         self._open.acknowledge(positions(rows), [_RENEW], False)
-        return await self._commit(timeout)
+        return await self._outcomes(commit)
 
     async def _run_callbacks(self, core: _core.ShareConsumer) -> None:
         """Calls the callbacks of completed `commit_async` calls.
@@ -349,11 +354,13 @@ class ShareConsumerBase(AnyConsumer):
             return
         if remaining is None:
             remaining = min(core.default_timeout(), CLOSE_TIMEOUT)
+        # Raises for an invalid timeout, while the consumer is still open.
+        close = core.close(remaining, accepts)
         self._core, self._closing = None, core
         self._finalizer.detach()
         unregister(core)
         self._rest = self._decode_error = None
-        await self._run(core.close(remaining, accepts))
+        await self._run(close)
         self._closing = None
         await self._run_callbacks(core)
 
@@ -371,4 +378,5 @@ def _decide(core: _core.ShareConsumer, rows: pa.RecordBatch, kind: int) -> None:
             _decide(core, rows.slice(row, 1), kind)
 
 
-_Completed = tuple[int, list[tuple[tuple[str, int], OffsetRanges]], list[tuple[tuple[str, int], KafkaError | None]]]
+_Outcomes = list[tuple[tuple[str, int], KafkaError | None]]
+_Completed = tuple[int, list[tuple[tuple[str, int], OffsetRanges]], _Outcomes]

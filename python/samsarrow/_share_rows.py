@@ -38,7 +38,7 @@ def positions(rows: Rows) -> pa.Table:
         tables = [_columns(part) for part in rows]
         return pa.concat_tables([table.cast(_SCHEMA) for table in tables])
     pairs = _pairs(rows)
-    return pa.table([[pair[index] for pair in pairs] for index in range(len(ROW_COLUMNS))], schema=_SCHEMA)
+    return pa.table([[pair[at] for pair in pairs] for at in range(len(ROW_COLUMNS))], schema=_SCHEMA)
 
 
 def _is_arrow(rows: Rows) -> bool:
@@ -87,10 +87,10 @@ def _plain(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 def _pairs(rows: Rows) -> list[tuple[str, int, int]]:
     if isinstance(rows, ConsumerRecord):
-        return [(rows.topic, rows.partition, rows.offset)]
+        return [_pair(rows.topic, rows.partition, rows.offset)]
     if isinstance(rows, tuple) and len(rows) == 2 and isinstance(rows[0], TopicPartition):
-        return [(rows[0].topic, rows[0].partition, _offset(rows[1]))]
-    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes | dict):
+        return [_pair(*rows[0], rows[1])]
+    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes | dict | TopicPartition):
         return [pair for row in rows for pair in _pairs(row)]
     raise TypeError(
         "expected a batch or table of rows, a ConsumerRecord, several of them, or a pair of a TopicPartition and an "
@@ -98,13 +98,20 @@ def _pairs(rows: Rows) -> list[tuple[str, int, int]]:
     )
 
 
-def _offset(offset: Any) -> int:
+def _pair(topic: Any, partition: Any, offset: Any) -> tuple[str, int, int]:
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is a name, not {topic!r}")
+    return topic, _integer("a partition", partition, 32), _integer("an offset", offset, 64)
+
+
+def _integer(subject: str, value: Any, bits: int) -> int:
     try:
-        number = index(offset)
+        number = index(value)
     except TypeError:
-        raise TypeError(f"an offset is an int, not {offset!r}") from None
-    if isinstance(offset, bool) or not -(2**63) <= number < 2**63:
-        raise TypeError(f"an offset is an int of 64 bits, not {offset!r}")
+        raise TypeError(f"{subject} is an int, not {value!r}") from None
+    limit = 1 << (bits - 1)
+    if isinstance(value, bool) or not -limit <= number < limit:
+        raise TypeError(f"{subject} is an int of {bits} bits, not {value!r}")
     return number
 
 

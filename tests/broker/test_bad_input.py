@@ -1,5 +1,6 @@
 """Servers that do not speak Kafka, missing partitions, and signals during blocking calls."""
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -7,11 +8,24 @@ import sys
 import textwrap
 import threading
 import time
+from math import nan
 
 import pyarrow as pa
 import pytest
 
-from samsarrow import Admin, Avro, Consumer, Json, Producer, Protobuf, TopicPartition
+from samsarrow import (
+    Admin,
+    AsyncConsumer,
+    AsyncProducer,
+    AsyncShareConsumer,
+    Avro,
+    Consumer,
+    Json,
+    Producer,
+    Protobuf,
+    ShareConsumer,
+    TopicPartition,
+)
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.testing import Broker, Registry
 
@@ -134,6 +148,48 @@ def test_lookups_of_a_missing_topic_fail_at_once():
                 look_up()
             # The timeout is a minute.
             assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(-1, ConfigurationError), (nan, ConfigurationError), ("1", TypeError)])
+@pytest.mark.parametrize("kind", [Producer, Consumer, ShareConsumer])
+def test_close_with_an_invalid_timeout_leaves_the_client_open(kind, timeout, error):
+    with Broker(topics=["t"]) as broker:
+        group = {} if kind is Producer else {"group_id": "g"}
+        client = kind(bootstrap_servers=broker.bootstrap_servers, **group)
+        with pytest.raises(error, match="a timeout"):
+            client.close(timeout)
+        assert not client.closed
+        if kind is not Producer:
+            client.subscribe(["t"])
+            client.poll(2)
+            assert client.assignment()
+        client.close()
+        # The member has left the group, so nothing delays its deletion.
+        if kind is not Producer:
+            with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+                admin.delete_groups(["g"])
+
+
+@pytest.mark.parametrize("kind", [AsyncProducer, AsyncConsumer, AsyncShareConsumer])
+def test_async_close_can_be_called_after_an_invalid_timeout(kind):
+    async def main(servers):
+        client = kind(bootstrap_servers=servers, **({} if kind is AsyncProducer else {"group_id": "g"}))
+        with pytest.raises(ConfigurationError, match="a timeout of -1 seconds"):
+            await client.close(-1)
+        assert not client.closed
+        await asyncio.wait_for(client.close(), 20)
+        assert client.closed
+
+    with Broker() as broker:
+        asyncio.run(main(broker.bootstrap_servers))
+
+
+def test_none_is_no_topic():
+    with Broker(topics=["t"]) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        for call in (admin.delete_topics, admin.describe_topics):
+            with pytest.raises(TypeError, match=r"topics\[1\] must be str or UUID, not NoneType"):
+                call(["t", None])
+        assert "t" in admin.list_topics()
 
 
 def test_error_of_a_missing_partition_says_how_long_it_was_awaited():

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -112,6 +113,18 @@ def test_invalid_acknowledgements_are_rejected(explicit: ShareConsumer, servers:
         explicit.acknowledge(batch)
 
 
+@pytest.mark.parametrize(("timeout", "error"), [(-1, ConfigurationError), ("1", TypeError)])
+def test_renew_with_an_invalid_timeout_decides_nothing(
+    explicit: ShareConsumer, servers: str, timeout: Any, error: type[Exception]
+) -> None:
+    send(servers, "t", 2)
+    batch = poll_rows(explicit)
+    with pytest.raises(error, match="a timeout"):
+        explicit.renew(batch, timeout)
+    with pytest.raises(IllegalStateError, match="offset 0 of t-0 is not acknowledged"):
+        explicit.poll(0)
+
+
 @pytest.mark.parametrize(
     "types", [True, [True, True], 1.0, [1.0, 1.0], b"accept", [["accept"]] * 2, pa.array([True, True])]
 )
@@ -130,6 +143,10 @@ def test_masks_and_other_values_are_no_types(explicit: ShareConsumer, servers: s
         ((TP, "0"), TypeError, "an offset is an int"),
         ((TP, True), TypeError, "an offset is an int"),
         ((TP, 2**70), TypeError, "64 bits"),
+        ((TopicPartition("t", 2**31), 0), TypeError, "a partition is an int of 32 bits, not 2147483648"),
+        ((TopicPartition("t", "0"), 0), TypeError, "a partition is an int, not '0'"),
+        ((TopicPartition(3, 0), 0), TypeError, "a topic is a name, not 3"),
+        (TP, TypeError, "got TopicPartition"),
         (pa.array([0]), TypeError, "got one column"),
         (pa.table([["t"], [0], [0], [1]], ["topic", "partition", "offset", "offset"]), ConfigurationError, "2 columns"),
         (pa.table({"topic": ["t"], "partition": [0], "offset": [0.5]}), ConfigurationError, "has the type double"),

@@ -197,7 +197,14 @@ def delete_records(
 
 
 def _refs(topics: Iterable[str | UUID]) -> list[tuple[str | None, bytes]]:
-    return [(None, t.bytes) if isinstance(t, UUID) else (t, b"") for t in topics]
+    return [(None, t.bytes) if isinstance(t, UUID) else (_name(t), b"") for t in topics]
+
+
+def _name(topic: str) -> str:
+    # In the tuples of `_refs`, None stands for a topic with an id.
+    if topic is None:
+        raise TypeError("a topic is a name or an id, not None")
+    return topic
 
 
 def _ref(raw: tuple[str | None, bytes | list[int]]) -> str | UUID:
