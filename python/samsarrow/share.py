@@ -111,6 +111,9 @@ class ShareConsumer(BlockingConsumer, ShareConsumerBase):
     def records(self, timeout: Seconds | None = 1.0) -> Iterator[ConsumerRecord]:
         """Iterates over the rows of one `poll`.
 
+        An implicit consumer accepts all these rows with the next `poll`, also those that the loop has not reached. To
+        leave the loop early, acknowledge rows yourself (`acknowledgement="explicit"`).
+
         Args:
             timeout: as in `poll`.
         """

@@ -130,6 +130,8 @@ def test_commands_without_share_groups_say_so(command: Command, member: ShareMem
         ("offsets", "export", "workers"),
         ("offsets", "copy", "workers", "readers"),
         ("offsets", "copy", "readers", "workers"),
+        ("offsets", "delete", "workers", "--yes"),
+        ("offsets", "delete", "workers", "--topic", "orders", "--yes"),
     ):
         assert "workers is a share group, which has no committed offsets" in command(*arguments, code=1).err
 

@@ -11,6 +11,7 @@ from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.apply import WriteOptions, check_idle, describe_store, write_options
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, topic_option
 from samsarrow.cli.output import confirm, one_by_one, yes_option
+from samsarrow.cli.share_groups import check_not_share
 from samsarrow.cli.tables import table
 from samsarrow.exceptions import GroupIdNotFoundError
 from samsarrow.offsets.kafka import batches
@@ -41,6 +42,8 @@ def _delete(
     found = {tp: at for tp, at in stored(store).items() if not topics or any(t.takes(tp) for t in topics)}
     exists = bool(found) or (not topics and cluster.description(group) is not None)
     if not exists:
+        # A share group has start offsets, which are not looked up here.
+        check_not_share(cluster.admin, group)
         click.echo(f"{describe_store(store)}: nothing to delete")
         return
     click.echo(f"{describe_store(store)}: {'the group and ' if not topics else ''}{len(found)} offsets go")
