@@ -178,6 +178,10 @@ def test_alter_quotas_sends_one_request(three_brokers):
     assert len(admin.describe_quotas({"user": ANY}, strict=True)) == 1000
     assert len(admin.describe_quotas({"user": ANY})) == 1001
     assert list(admin.describe_quotas({"user": None})) == [QuotaEntity({"client-id": "c", "user": None})]
+    with pytest.raises(ConfigurationError, match=r"quota producer_byte_rate of .*u7.* is NaN"):
+        admin.alter_quotas({QuotaEntity({"user": "u7"}): {"producer_byte_rate": float("nan")}})
+    with pytest.raises(TypeError, match="must be float or None, not str"):
+        admin.alter_quotas({QuotaEntity({"user": "u7"}): {"producer_byte_rate": "10"}})
     bad = {QuotaEntity({"user": "u7"}): {"producer_byte_rate": None}, QuotaEntity({"user": "x"}): {"nope": 1.0}}
     with pytest.raises(InvalidRequestError, match="Invalid configuration key nope") as raised:
         admin.alter_quotas(bad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samsarrow import _core
@@ -21,7 +22,7 @@ from samsarrow.cluster_types import (
     ANY,
     QuotaEntity,
 )
-from samsarrow.exceptions import KafkaError
+from samsarrow.exceptions import ConfigurationError, KafkaError
 from samsarrow.results import Results, reads, writes
 from samsarrow.types import (
     Seconds,
@@ -154,6 +155,11 @@ def alter_quotas(
         PartialFailureError: the quotas of some entities were not changed. It has the error of each entity, such as
             `InvalidRequestError`.
     """
+    for entity, quotas in changes.items():
+        for name, value in quotas.items():
+            # Kafka 4.3 rejects 0 and negative values, but stores NaN.
+            if value is not None and isnan(value):
+                raise ConfigurationError(f"quota {name} of {entity} is NaN: pass a number, or None to remove the quota")
     rows = [(list(entity.parts.items()), list(quotas.items())) for entity, quotas in changes.items()]
     return _core.admin_alter_quotas(core, rows, validate_only, to_seconds(timeout)).then(writes(_entity))
 
