@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 of_files = section("Files")
+_HEADS = ("topic", "partitions", "records", "added", "files", "bytes", "state")
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
@@ -116,7 +117,7 @@ def backup(
     started = time.monotonic()
     topics = _chosen(connection, names, folder, if_exists)
     if not topics:
-        click.echo("no topics", err=True)
+        show(form, _HEADS, (), "no topics")
         return
     incomplete: BackupIncompleteError | None = None
     try:
@@ -180,6 +181,6 @@ def _report(result: BackupResult, topics: Sequence[str], form: str | None) -> No
         size = sum(file.size for file in topic.files)
         state = "missing" if name in result.missing else "failed" if topic.error is not None else "complete"
         rows.append((name, len(topic.partitions), topic.rows, result.added.get(name, 0), len(topic.files), size, state))
-    show(form, ("topic", "partitions", "records", "added", "files", "bytes", "state"), rows)
+    show(form, _HEADS, rows)
     for name, offsets in sorted(manifest.groups.items()):
         click.echo(f"group {name}: {len(offsets)} offsets", err=True)

@@ -123,8 +123,6 @@ def restore(
         if topic.backup_error is not None:
             text = f"the last backup of {topic.source} failed, and has older or fewer records: {topic.backup_error}"
             click.echo(f"{topic.name}: {text}", err=True)
-        for text in topic.warnings:
-            click.echo(f"{topic.name}: {text}", err=True)
     heads = ("topic", "source", "records", "written", "state")
     show(form, heads, [(t.name, t.source, t.rows, t.written, t.state) for t in result.topics])
     for name, offsets in sorted(result.offsets.items()):
