@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ParamSpec, TypeVar, cast
+from uuid import UUID
 
 from samsarrow.exceptions import ConfigurationError
 
@@ -206,3 +207,25 @@ def _name(kind: Any) -> str:
     if origin is not None and issubclass(origin, Iterable):
         return f"an iterable of {_name(typing.get_args(kind)[0])}"
     return getattr(kind, "__name__", str(kind))
+
+
+def to_uuid(value: object, subject: str) -> UUID:
+    """Returns a UUID that is passed as such or as text.
+
+    Args:
+        value: the argument.
+        subject: name of the argument for the error.
+
+    Raises:
+        ConfigurationError: the text is not a UUID.
+        TypeError: the argument is neither.
+    """
+    if isinstance(value, UUID):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{subject} must be a UUID or its text, not {type(value).__name__}")
+    try:
+        return UUID(value)
+    except ValueError:
+        text = f"{subject} must be a UUID, such as 89791762-2336-4186-9674-299b90a802e2, not {value!r}"
+        raise ConfigurationError(text) from None

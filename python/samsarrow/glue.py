@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._arguments import names_arguments
+from samsarrow._arguments import names_arguments, to_uuid
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.registry import RegisteredSchema, SchemaType, _new, _schema
@@ -98,7 +98,13 @@ class GlueSchemaRegistry:
             RegistryError: AWS Glue cannot be reached, or rejects the request.
             AuthenticationError: there are no AWS credentials.
         """
-        return _schema(self._open, None, uuid, name, version).wait()
+        names = [text for text, value in (("uuid", uuid), ("name", name)) if value is not None]
+        if len(names) != 1:
+            raise TypeError(f"pass exactly one of uuid and name, not {' and '.join(names) or 'none'}")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be str, not {type(name).__name__}")
+        found = None if uuid is None else to_uuid(uuid, "uuid")
+        return _schema(self._open, None, found, name, version).wait()
 
     @names_arguments
     def versions(self, name: str) -> list[int]:

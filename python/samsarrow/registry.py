@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._arguments import names_arguments
+from samsarrow._arguments import names_arguments, to_uuid
 from samsarrow.config import HIDDEN, Secret, merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, SchemaIncompatibleError
 from samsarrow.types import INT32, INT64, to_integer
@@ -330,7 +330,7 @@ def _schema(
     if schema_id is not None:
         return core.schema_of_id(to_integer(schema_id, "id", 0, INT64)).then(_registered)
     if guid is not None:
-        return core.schema_of_guid((guid if isinstance(guid, UUID) else UUID(guid)).bytes).then(_registered)
+        return core.schema_of_guid(to_uuid(guid, "guid").bytes).then(_registered)
     if isinstance(version, str) and version != "latest":
         raise ConfigurationError(f"version must be a number or latest, not {version!r}")
     if not isinstance(subject, str):
@@ -360,6 +360,12 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
 def _new(
     schema: str | Mapping[str, Any] | Sequence[Any], kind: str, references: Sequence[SchemaReference]
 ) -> _core._NewSchema:
+    if kind not in ("AVRO", "JSON", "PROTOBUF"):
+        raise ConfigurationError(f"schema_type must be AVRO, JSON or PROTOBUF, not {kind!r}")
+    parsed = isinstance(schema, (Mapping, Sequence)) or (kind == "JSON" and isinstance(schema, bool))
+    if not isinstance(schema, str) and (kind == "PROTOBUF" or not parsed or isinstance(schema, (bytes, bytearray))):
+        expected = "text" if kind == "PROTOBUF" else "text or parsed JSON"
+        raise TypeError(f"schema of type {kind} must be {expected}, not {type(schema).__name__}")
     text = schema if isinstance(schema, str) else json.dumps(schema)
     return text, kind, [(reference.name, reference.subject, reference.version) for reference in references]
 

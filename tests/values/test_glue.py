@@ -423,6 +423,14 @@ def test_invalid_arguments_are_errors(client: GlueSchemaRegistry, monkeypatch: p
     ):
         Avro(other, framing="glue")
     assert repr(client).startswith("GlueSchemaRegistry(registry_name='default-registry'")
+    with pytest.raises(TypeError, match="exactly one of uuid and name, not none"):
+        client.schema()
+    with pytest.raises(TypeError, match="exactly one of uuid and name, not uuid and name"):
+        client.schema(uuid=UUID(int=1), name="orders")
+    with pytest.raises(ConfigurationError, match=r"uuid must be a UUID, such as .*, not 'seven'"):
+        client.schema(uuid="seven")
+    with pytest.raises(ConfigurationError, match=r"a key of writers must be a UUID, such as .*, not 'seven'"):
+        Avro(ORDER, writers={"seven": ORDER}, framing="glue")
     closed = GlueSchemaRegistry(endpoint_url="http://127.0.0.1:1")
     closed.close()
     closed.close()

@@ -18,7 +18,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from samsarrow import AsyncSchemaRegistry, Avro, Json, SchemaReference, SchemaRegistry, decode_values
+from samsarrow import AsyncSchemaRegistry, Avro, Json, SchemaReference, SchemaRegistry, decode_values, encode_values
 from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
@@ -76,6 +76,26 @@ def test_schemas_are_registered_and_found(client: SchemaRegistry) -> None:
     assert (by_id.subject, by_id.version) == (None, None)
     assert isinstance(latest.guid, UUID)
     assert client.schema(guid=latest.guid).schema == client.schema(guid=str(latest.guid)).schema == latest.schema
+
+
+def test_arguments_that_are_no_schemas_or_guids_are_errors(registry: Registry, client: SchemaRegistry) -> None:
+    """`json.dumps` turned any value into a text, which was registered: None became `null`."""
+    for schema, kind, error in [
+        (None, "AVRO", "schema must be str .*, not NoneType"),
+        (7, "JSON", "schema must be str .*, not int"),
+        (b'"long"', "AVRO", "schema must be str .*, not bytes"),
+        ({"type": "object"}, "PROTOBUF", "schema of type PROTOBUF must be text, not dict"),
+    ]:
+        for call in (client.register, client.lookup, client.check):
+            with pytest.raises(TypeError, match=error):
+                call("s", schema, schema_type=kind)  # type: ignore[arg-type, operator]
+    with pytest.raises(ConfigurationError, match="schema_type must be AVRO, JSON or PROTOBUF, not 'XML'"):
+        client.register("s", "<a/>", schema_type="XML")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"guid must be a UUID, such as .*, not 'seven'"):
+        client.schema(guid="seven")
+    with pytest.raises(TypeError, match="subject_strategy must return the subject as str, not NoneType"):
+        encode_values(pa.table({"id": [1]}), Avro(client, subject_strategy=lambda *_: None), topic="t")  # type: ignore[arg-type, return-value]
+    assert registry.requests() == 0
 
 
 def test_subject_names_with_any_characters(client: SchemaRegistry) -> None:

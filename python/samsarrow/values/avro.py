@@ -10,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._arguments import to_uuid
 from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.values.headers import InHeaders
@@ -217,7 +218,7 @@ class Avro(RegistryFormat):
 def _id(key: int | str | UUID) -> int | bytes:
     if isinstance(key, int):
         return key
-    return (key if isinstance(key, UUID) else UUID(key)).bytes
+    return to_uuid(key, "a key of writers").bytes
 
 
 def _text(schema: Schema) -> str:

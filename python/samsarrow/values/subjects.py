@@ -16,7 +16,10 @@ SubjectStrategy: TypeAlias = Literal["topic", "record", "topic-record"] | Callab
 def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: str | None) -> str:
     """Returns the subject for values or keys of a topic, with the name of their record type."""
     if callable(strategy):
-        return strategy(topic, key, record)
+        subject = strategy(topic, key, record)
+        if not isinstance(subject, str):
+            raise TypeError(f"subject_strategy must return the subject as str, not {type(subject).__name__}")
+        return subject
     if topic is None and strategy != "record":
         raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
     if strategy == "topic":
