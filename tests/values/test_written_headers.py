@@ -13,6 +13,7 @@ import pytest
 from samsarrow import Avro, Consumer, Json, Producer, Protobuf, SchemaRegistry, TopicPartition, encode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.testing import Broker, Registry
+from samsarrow.values.headers import HEADERS, with_header
 
 ORDER = {
     "type": "record",
@@ -119,6 +120,18 @@ def test_headers_with_large_offsets(broker: Broker, registry: SchemaRegistry, ki
     headers = read(broker, include_headers=True)["headers"].to_pylist()
     names = [[header["key"] for header in row or ()] for row in headers]
     assert names == [["a", "__value_schema_id"], [], ["__value_schema_id"]]
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize("raw", [pa.binary(), pa.large_binary(), pa.binary_view()])
+@pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
+def test_existing_headers_of_every_layout(text: pa.DataType, raw: pa.DataType, list_of: Any) -> None:
+    """Polars has 64-bit offsets, which were a TypeError, while `send_batch` accepts them without a format."""
+    headers = pa.array([[("h", b"1")], None, []], list_of(pa.struct([("key", text), ("value", raw)])))
+    done = with_header(headers, pa.array([b"a", b"b", None]), "n", b"x")
+    assert done.type == HEADERS
+    new = {"key": "n", "value": b"x"}
+    assert done.to_pylist() == [[{"key": "h", "value": b"1"}, new], [new], []]
 
 
 def test_without_a_registry(broker: Broker) -> None:

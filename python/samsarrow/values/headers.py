@@ -10,9 +10,10 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.values.json_text import JsonTextEncoder
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+__all__ = ["HEADERS", "InHeaders", "header_name", "with_header"]
 
-__all__ = ["InHeaders", "header_name", "with_header"]
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""Type of a column of headers."""
 
 
 @final
@@ -52,6 +53,6 @@ def with_header(headers: Any, written: pa.Array, name: str, header: bytes) -> pa
 def _with_small_offsets(headers: pa.Array) -> pa.Array:
     """Returns headers as consumers return them, if their type differs only in its offsets (Polars, Spark)."""
     with suppress(pa.ArrowException):
-        return headers.cast(_HEADERS)
+        return headers.cast(HEADERS)
     # The Rust client rejects the type with its name.
     return headers

@@ -12,9 +12,7 @@ from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
-from samsarrow.values.headers import InHeaders, header_name, with_header
-
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+from samsarrow.values.headers import HEADERS, InHeaders, header_name, with_header
 
 
 class WrittenRows:
@@ -64,7 +62,7 @@ class WrittenRows:
         if any(isinstance(encoder, InHeaders) for *_, encoder in rows._encoders.values()):
             rows._source_headers = _headers_of(source.schema, headers)
             rows.headers = unused("headers", schema)
-            schema = schema.append(pa.field(rows.headers, _HEADERS))
+            schema = schema.append(pa.field(rows.headers, HEADERS))
         rows.reader = pa.RecordBatchReader.from_batches(schema, rows._batches(source, schema))
         return rows
 
