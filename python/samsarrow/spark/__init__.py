@@ -1,9 +1,9 @@
 """Kafka as a Spark data source: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
 Spark uses the source in its JVM if it has loaded the jar of `samsarrow[spark]`, otherwise the source in Python. Spark
-finds the latter in the Python that its workers run. By default, workers run the `python3` on their PATH. Set
-`PYSPARK_PYTHON` (or `spark.pyspark.python`) *before* the session starts to choose another Python. `check_session`
-checks whether samsarrow is installed there.
+finds the latter in the Python that `PYSPARK_DRIVER_PYTHON`, else `PYSPARK_PYTHON`, names in the environment in which
+Spark starts, else in the `python3` on the PATH; `spark.pyspark.python` has no effect on it. `check_session` checks
+whether samsarrow is installed there.
 """
 
 from samsarrow.spark import checks as checks  # runs before imports that fail with an older Spark

@@ -70,8 +70,7 @@ def _findings(spark: SparkSession) -> Iterator[Finding]:
         table = _table(spark)
     except Exception as error:
         if python.status is not Status.FAILED or "NativeLibraryError" in str(error):
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            yield check.failed('format("samsarrow") cannot be loaded', lines[0] if lines else type(error).__name__)
+            yield check.failed('format("samsarrow") cannot be loaded', _cause(error))
         else:
             # Without the jar, Spark runs the source in this Python.
             yield python
@@ -114,26 +113,49 @@ def _jar(table: Any) -> Finding:
     return check.ok(f"{path} is version {number}")
 
 
+def _cause(error: Exception) -> str:
+    """Returns the first line of an error, without the line that Py4J adds in front of errors in Java."""
+    lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return lines[0] if lines else type(error).__name__
+
+
+def _source_python(spark: SparkSession) -> tuple[str | None, str]:
+    """Returns the variable that sets the Python with which Spark runs sources, or None, and that Python.
+
+    Spark reads the variables from the environment in which its JVM was started. `spark.pyspark.python` has an effect on
+    Python UDFs only, and only in `spark-submit`.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
+        if (python := jvm.System.getenv(name)) is not None:
+            return name, str(python)
+    return None, "python3"
+
+
 def _python(spark: SparkSession) -> Finding:
     check = Check("python")
-    python = spark.conf.get("spark.pyspark.python", None) or spark.sparkContext.pythonExec
+    variable, python = _source_python(spark)
     try:
         done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
         cause = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         cause = str(error)
-    remedy = (
-        f"set PYSPARK_PYTHON to the Python that has it (this one is {sys.executable}) before the Spark session starts"
-    )
+    workers = f"Spark's workers run {python!r}, {f'from {variable}' if variable else 'the one on their PATH'}"
+    remedy = f"set PYSPARK_PYTHON={sys.executable} in the environment before Spark starts"
+    if variable == "PYSPARK_DRIVER_PYTHON":
+        remedy += ", and remove PYSPARK_DRIVER_PYTHON, which overrides it"
+    elif spark.conf.get("spark.pyspark.python", None) is not None:
+        remedy += "; spark.pyspark.python has no effect on Python sources"
     if cause:
-        return check.failed(f"Spark's workers run {python!r}, where samsarrow cannot be imported ({cause})", remedy)
+        return check.failed(f"{workers}, where samsarrow cannot be imported ({cause})", remedy)
     # Imported here, because Spark's workers import this module and do not need the package.
     from importlib.metadata import version
 
     number, own = done.stdout.strip(), version("samsarrow")
     if number != own:
-        return check.failed(f"Spark's workers run {python!r}, where samsarrow is {number} and not {own}", remedy)
-    return check.ok(f"Spark's workers run {python!r}, where samsarrow is {number}")
+        return check.failed(f"{workers}, where samsarrow is {number} and not {own}", remedy)
+    return check.ok(f"{workers}, where samsarrow is {number}")
 
 
 def _executors(spark: SparkSession) -> Finding:
