@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
@@ -310,8 +311,8 @@ def groups_without_members_keep_their_type(servers: str, topic: str, group: str)
         ("share", "consumer"): GroupIdNotFoundError,
     }
 
-    def join(group_id: str, kind: str) -> type[BaseException] | None:
-        options = {"bootstrap_servers": servers, "group_id": group_id}
+    def join(group_id: str, kind: Any) -> type[BaseException] | None:
+        options: dict[str, Any] = {"bootstrap_servers": servers, "group_id": group_id}
         with ShareConsumer(**options) if kind == "share" else Consumer(**options, group_protocol=kind) as consumer:
             consumer.subscribe([topic])
             deadline = time.monotonic() + 20
