@@ -411,7 +411,7 @@ def test_invalid_arguments_are_errors(client: GlueSchemaRegistry, monkeypatch: p
         ({"registry_name": ""}, "registry_name must not be empty"),
         ({"max_retry": 1}, "did you mean max.retries"),
         ({"basic_auth_user_info": "a:b"}, "accepts AWS credentials only"),
-        ({"endpoint_url": "glue"}, "must begin with https://"),
+        ({"endpoint_url": "glue"}, "option endpoint_url must begin with https://"),
     ]:
         with pytest.raises(ConfigurationError, match=text):
             GlueSchemaRegistry(**arguments)  # type: ignore[arg-type]

@@ -188,6 +188,7 @@ pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameEr
             Ok([&[0xc3, 0x01][..], &print.to_le_bytes()].concat())
         }
         (Framing::Glue, Some(SchemaId::Guid(version))) => Ok([&[GLUE_VERSION, 0][..], &version].concat()),
+        (Framing::Glue, _) => Err(FrameError::Uuid),
         _ => Err(FrameError::Id),
     }
 }
@@ -228,12 +229,20 @@ pub enum FrameError {
     /// Invalid zlib data.
     #[error("the frame of AWS Glue Schema Registry says zlib, and the payload is not valid zlib data")]
     Zlib,
+    /// Bytes after the zlib data.
+    #[error("bytes follow the zlib data of the payload")]
+    AfterZlib,
     /// The decompressed payload is too large.
     #[error("the payload decompresses to more than {MAX_INFLATED} bytes")]
     Inflated,
     /// The framing requires a schema id, but none is known.
     #[error("the framing has the schema's id, and none is known")]
     Id,
+    /// The framing requires the UUID of a schema version, but none is known.
+    #[error(
+        "the framing \"glue\" has the UUID of a schema version, and none is known: writers={{uuid: schema}} names it"
+    )]
+    Uuid,
     /// The id is too large for the framing.
     #[error("the framing has 4 bytes for the schema's id, and {0} does not fit into them")]
     Long(u64),
@@ -287,9 +296,11 @@ pub(crate) fn inflate(value: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError>
     if let Some(compression) = out.get_mut(1) {
         *compression = 0;
     }
-    let read = ZlibDecoder::new(payload).take(MAX_INFLATED + 1).read_to_end(out);
+    let mut decoder = ZlibDecoder::new(payload);
+    let read = decoder.by_ref().take(MAX_INFLATED + 1).read_to_end(out);
     match read {
         Ok(len) if len as u64 > MAX_INFLATED => Err(FrameError::Inflated),
+        Ok(_) if decoder.total_in() < payload.len() as u64 => Err(FrameError::AfterZlib),
         Ok(_) => Ok(()),
         Err(_) => Err(FrameError::Zlib),
     }
@@ -340,7 +351,7 @@ mod tests {
         let id = SchemaId::Guid(version);
         assert_eq!(split(Framing::Glue, &value(0, b"rest"), None), Ok((id, &b"rest"[..])));
         assert_eq!(prefix(Framing::Glue, Some(id)), Ok(value(0, b"")));
-        assert_eq!(prefix(Framing::Glue, Some(SchemaId::Id(1))), Err(FrameError::Id));
+        assert_eq!(prefix(Framing::Glue, Some(SchemaId::Id(1))), Err(FrameError::Uuid));
         for bad in [&b""[..], b"\x03", &value(1, b""), &value(0, b"")[..17], &[&[4][..], &value(0, b"")[1..]].concat()]
         {
             assert!(matches!(split(Framing::Glue, bad, None), Err(FrameError::Prefix(_))), "{bad:?}");
@@ -356,6 +367,7 @@ mod tests {
         assert_eq!(split(Framing::Glue, &compressed, None).unwrap().0, id);
         inflate(&compressed, &mut out).unwrap();
         assert_eq!(out, value(0, &text));
+        assert_eq!(inflate(&[&*compressed, b"x"].concat(), &mut out), Err(FrameError::AfterZlib));
         for len in 0..compressed.len() {
             assert_eq!(inflate(&compressed[..len], &mut out), Err(FrameError::Zlib), "{len}");
         }

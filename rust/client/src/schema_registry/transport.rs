@@ -119,7 +119,8 @@ impl Transport {
     /// # Errors
     /// Fails if an address, the login or a certificate is invalid.
     pub(super) fn new(options: &RegistryOptions) -> Result<Self> {
-        let endpoints = options.urls.iter().map(|url| Endpoint::parse("schema.registry.url", url));
+        let name = if options.glue.is_some() { "endpoint_url" } else { "schema.registry.url" };
+        let endpoints = options.urls.iter().map(|url| Endpoint::parse(name, url));
         let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
         if endpoints.is_empty() {
             return Err(Error::configuration("a schema registry needs a url, such as http://localhost:8081"));
