@@ -249,7 +249,7 @@ class ProducerBase(Runner):
         for (topic, partition), (offset, _, _) in pairs:
             if offset < 0:
                 raise ConfigurationError(f"cannot commit offset {offset} of {topic}-{partition}: offsets start at 0")
-        ids = group_metadata.topic_ids if isinstance(group_metadata, MemberMetadata) else []
+        ids = list(group_metadata.topic_ids) if isinstance(group_metadata, MemberMetadata) else []
         return self._run(self._open.send_offsets_to_transaction(pairs, identity, ids, to_seconds(timeout)))
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -219,7 +219,13 @@ class MemberMetadata(ConsumerGroupMetadata):
     They are sent with offsets, so that those of a topic that was deleted and created again are rejected (KIP-1319).
     """
 
-    topic_ids: list[tuple[str, bytes]]
+    topic_ids: Sequence[tuple[str, bytes]] = ()
+
+    def _replace(self, **fields: Any) -> MemberMetadata:
+        """Returns a copy with other fields, and the same topic ids."""
+        copy = super()._replace(**fields)
+        copy.topic_ids = self.topic_ids
+        return copy
 
 
 def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:

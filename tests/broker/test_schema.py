@@ -51,7 +51,7 @@ def test_rows_have_headers_if_the_schema_has(servers):
         producer.send("t", None, key=b"", headers=[("h", b"1"), ("h", None)], timestamp=5).result(10)
         consumer.assign([TP])
         (row,) = consumer.records(10)
-    assert row == ("t", 0, 0, 5, 0, b"", None, [("h", b"1"), ("h", None)], None)
+    assert row == ("t", 0, 0, 5, 0, b"", None, [("h", b"1"), ("h", None)], None, None)
 
 
 def test_batches_outlive_their_consumer(servers):

@@ -309,7 +309,7 @@ def test_recovers_when_all_brokers_are_replaced(live: Callable[..., LiveClients]
                 broker.move_leader("four", partition, 2 + partition % 2)
             for node in (0, 1):
                 broker.stop_broker(node)
-            entrance.upstream = network.proxies[2].upstream
+            entrance.route_to(servers[2])
             entrance.reset()
             life.wait_for_more()
             assert (network.requests() - before)["Metadata"] <= few(60, began)

@@ -60,7 +60,7 @@ def test_releases_of_real_brokers() -> None:
 
 def test_release_of_unknown_versions() -> None:
     assert release_of({}) == "0.10.0"
-    assert release_of({35: (0, 99), 1: (0, 99)}) == "4.3 or later"
+    assert release_of({18: (0, 99), 35: (0, 99)}) == "4.4 or later"
 
 
 def test_certificates_are_described() -> None:

@@ -196,7 +196,10 @@ def test_formats_are_cached_and_picklable() -> None:
         ({"schema": "message M {"}, "line 1: a name is expected"),
         ({"schema": ORDER, "message": "Other"}, r"there is no message Other; the file has p\.Order"),
         ({"schema": ORDER, "fields": ["ident"]}, "field ident: there is no such field; there are id, kind"),
-        ({"schema": ORDER, "framing": "single-object"}, "framing must be auto, header, confluent, apicurio8 or none"),
+        (
+            {"schema": ORDER, "framing": "single-object"},
+            "framing must be auto, header, confluent, apicurio8, glue or none",
+        ),
         ({"schema": ORDER, "enums": "int"}, "enums must be string or dictionary"),
         ({"schema": b"\xff"}, "no FileDescriptorSet"),
         ({"schema": "syntax = 'proto3'; message M { M m = 1; }"}, "field m: M contains itself"),
