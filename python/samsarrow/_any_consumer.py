@@ -35,7 +35,7 @@ class AnyConsumer(Runner):
 
     # Name in the error of a closed consumer.
     _kind = "consumer"
-    # Whose results a blocking class does not await.
+    # Functions of the application whose results a blocking class does not await, for error texts.
     _called = "callbacks"
 
     _core: Any

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from samsarrow.aio_producer import AsyncProducer
     from samsarrow.producer import Producer
 
-# Seconds in which brokers that create topics by themselves have created one.
+# Time within which a broker with auto.create.topics.enable creates a topic, in seconds.
 CREATION_SECONDS = 3.0
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
