@@ -360,7 +360,8 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
 def _new(
     schema: str | Mapping[str, Any] | Sequence[Any], kind: str, references: Sequence[SchemaReference]
 ) -> _core._NewSchema:
-    if kind not in ("AVRO", "JSON", "PROTOBUF"):
+    # `names_arguments` reports values of other types.
+    if isinstance(kind, str) and kind not in ("AVRO", "JSON", "PROTOBUF"):
         raise ConfigurationError(f"schema_type must be AVRO, JSON or PROTOBUF, not {kind!r}")
     parsed = isinstance(schema, (Mapping, Sequence)) or (kind == "JSON" and isinstance(schema, bool))
     if not isinstance(schema, str) and (kind == "PROTOBUF" or not parsed or isinstance(schema, (bytes, bytearray))):
