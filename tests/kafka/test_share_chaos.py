@@ -158,7 +158,7 @@ def lag(servers: str, group: str) -> int:
 
 @pytest.mark.skipif(
     "SAMSARROW_SHARE_KILLS" not in os.environ,
-    reason="commit may return no outcome for a partition whose acknowledgement has failed before: `make test-share` runs it",
+    reason="after a leader moves, commit may return no outcome for a partition: `make test-share` runs it",
 )
 @pytest.mark.timeout(300 + 10 * KILLS + 60 * RESTARTS)
 def test_kills_restarts_and_new_leaders_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
