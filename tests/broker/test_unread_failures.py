@@ -204,7 +204,8 @@ def test_failures_without_flush_are_logged(servers, caplog):
 
 def test_transaction_failures_are_raised_by_commit(broker, servers, caplog):
     broker.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", times=1)
-    with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
+    # One batch: a batch that fails before the last `send` fails that `send`.
+    with Producer(bootstrap_servers=servers, transactional_id="x", linger_ms=5000) as producer:
         producer.begin_transaction()
         send_ten(producer)
         producer.flush(30)
