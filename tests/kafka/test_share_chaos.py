@@ -156,10 +156,6 @@ def lag(servers: str, group: str) -> int:
     return sum(-1 if at is None or at.lag is None else at.lag for at in offsets.values())
 
 
-@pytest.mark.skipif(
-    "SAMSARROW_SHARE_KILLS" not in os.environ,
-    reason="after a leader moves, commit may return no outcome for a partition: `make test-share` runs it",
-)
 @pytest.mark.timeout(300 + 10 * KILLS + 60 * RESTARTS)
 def test_kills_restarts_and_new_leaders_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
     chance = random.Random(int(os.environ.get("SAMSARROW_CHAOS_SEED", "1")))

@@ -38,11 +38,11 @@ impl SessionTask {
                 let error = self.resend(id, &one).await;
                 self.shared.settle(&one, error, renewed_until);
             }
-            self.shared.complete(&sent.tp);
+            self.shared.complete(&sent);
             return;
         }
         self.shared.settle(&sent, error, renewed_until);
-        self.shared.complete(&sent.tp);
+        self.shared.complete(&sent);
     }
 
     /// Sends the acknowledgements of one range alone. Returns the error, if any.
@@ -160,7 +160,7 @@ impl SessionTask {
         let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();
         if !is_automatic {
             self.shared.settle(sent, Some(error.clone()), Instant::now());
-            self.shared.complete(&sent.tp);
+            self.shared.complete(sent);
             return;
         }
         tracing::warn!(

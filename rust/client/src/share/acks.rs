@@ -65,6 +65,8 @@ pub(super) struct Acquired {
     pub(super) lost: Option<Error>,
     /// True if a renewal failed. The range is then not renewed automatically.
     pub(super) renewal_failed: bool,
+    /// Number of the first commit that waits for the acknowledgements that wait to be sent.
+    pub(super) commit: Option<u64>,
 }
 
 impl Acquired {
@@ -85,11 +87,27 @@ impl Acquired {
         self.lost.is_none() && self.locked_until > now && self.state(offset) == Some(RowState::Queued)
     }
 
-    /// Returns the acknowledgements that wait to be sent, if there are any.
-    fn pending(&self) -> Option<Taken> {
-        let kind = |state: &RowState| state.is_pending().then_some(*state as i8);
-        let is_pending = self.states.iter().any(|state| state.is_pending());
-        is_pending.then(|| Taken { first: self.first, types: self.states.iter().map(kind).collect() })
+    fn has_pending(&self) -> bool {
+        self.states.iter().any(|state| state.is_pending())
+    }
+
+    /// Keeps the decisions about rows that this range replaces. The application has these rows, so its acknowledgements
+    /// apply to the new delivery, and no poll returns them again.
+    fn keep_decisions(&mut self, replaced: &Acquired) {
+        let (from, index) = (self.index(replaced.first), replaced.states.iter());
+        for (state, old) in self.states.iter_mut().skip(from).zip(index) {
+            *state = match old {
+                _ if *state != RowState::Queued => *state,
+                RowState::Renewing => RowState::Renewed,
+                old if old.is_out() => *old,
+                // An acknowledgement in flight has its own outcome.
+                _ => *state,
+            };
+        }
+        self.commit = match (self.commit, replaced.commit) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
     }
 
     fn is_done(&self) -> bool {
@@ -109,6 +127,8 @@ pub(super) struct Taken {
     pub(super) first: i64,
     /// The type of each offset from `first` on; `None` if the offset is not acknowledged.
     pub(super) types: Vec<Option<i8>>,
+    /// Number of the commit that reports the outcome.
+    pub(super) commit: u64,
 }
 
 impl Taken {
@@ -172,30 +192,32 @@ pub(super) struct PartitionRows {
     ranges: BTreeMap<i64, Acquired>,
     /// Id of the topic that the records were read from.
     pub(super) topic_id: Uuid,
-    /// Number of times that acknowledgements were taken to be sent.
-    taken: u64,
-    /// Value of `taken` up to which all acknowledgements are completed.
-    pub(super) completed: u64,
-    /// Number of requests in flight with acknowledgements of this partition.
-    in_flight: u32,
+    /// Number of ranges in flight with acknowledgements, by the commit that reports their outcome.
+    in_flight: BTreeMap<u64, u32>,
 }
 
 impl PartitionRows {
-    /// Sets the topic's id. Records of an earlier topic with this name are lost. Returns their acknowledgements that
-    /// can no longer be sent.
-    pub(super) fn use_topic(&mut self, topic_id: Uuid) -> Vec<Taken> {
+    /// Sets the topic's id. Records of an earlier topic with this name are lost. Returns the rows that the application
+    /// has, and the acknowledgements that can no longer be sent, for the commit `next` or an earlier one.
+    pub(super) fn use_topic(&mut self, topic_id: Uuid, next: u64) -> Vec<Taken> {
         if self.topic_id == topic_id {
             return Vec::new();
         }
         self.topic_id = topic_id;
-        let old = std::mem::take(&mut self.ranges);
-        self.dropped(old.values().filter_map(Acquired::pending).collect())
+        let lost = |range: Acquired| {
+            let kind = |state: &RowState| {
+                let is_lost = state.is_pending() || matches!(state, RowState::Returned | RowState::Renewed);
+                is_lost.then(|| if state.is_pending() { *state as i8 } else { RowState::Accept as i8 })
+            };
+            let types = range.states.iter().map(kind).collect();
+            Taken { first: range.first, types, commit: range.commit.unwrap_or(next) }
+        };
+        std::mem::take(&mut self.ranges).into_values().map(lost).filter(|taken| taken.count() > 0).collect()
     }
 
-    /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks. Returns the
-    /// acknowledgements of these offsets that can no longer be sent.
-    pub(super) fn insert(&mut self, new: Acquired) -> Vec<Taken> {
-        let mut dropped = Vec::new();
+    /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks; decisions about rows
+    /// that the application has apply to the new locks.
+    pub(super) fn insert(&mut self, mut new: Acquired) {
         let overlapping: Vec<i64> = self
             .ranges
             .range(..=new.last)
@@ -205,28 +227,14 @@ impl PartitionRows {
             .collect();
         for first in overlapping {
             let Some(old) = self.ranges.remove(&first) else { continue };
-            let replaced = old.part(old.first.max(new.first), old.last.min(new.last));
-            dropped.extend(replaced.as_ref().and_then(Acquired::pending));
+            if let Some(replaced) = old.part(old.first.max(new.first), old.last.min(new.last)) {
+                new.keep_decisions(&replaced);
+            }
             let before = (old.first < new.first).then(|| old.part(old.first, new.first - 1)).flatten();
             let after = (old.last > new.last).then(|| old.part(new.last + 1, old.last)).flatten();
             self.ranges.extend(before.into_iter().chain(after).map(|part| (part.first, part)));
         }
         self.ranges.insert(new.first, new);
-        self.dropped(dropped)
-    }
-
-    /// Completes acknowledgements that were never sent, so that no commit waits for them.
-    fn dropped(&mut self, dropped: Vec<Taken>) -> Vec<Taken> {
-        if !dropped.is_empty() {
-            self.complete_unsent();
-        }
-        dropped
-    }
-
-    fn complete_unsent(&mut self) {
-        self.taken += 1;
-        self.in_flight += 1;
-        self.complete();
     }
 
     pub(super) fn ranges(&self) -> impl Iterator<Item = &Acquired> {
@@ -239,11 +247,6 @@ impl PartitionRows {
 
     pub(super) fn state(&self, offset: i64) -> Option<RowState> {
         self.range(offset)?.state(offset)
-    }
-
-    /// Returns true if any offset has a state for which `is` returns true.
-    pub(super) fn any(&self, is: impl Fn(RowState) -> bool) -> bool {
-        self.ranges.values().any(|range| range.states.iter().any(|state| is(*state)))
     }
 
     /// Returns the first offset with this state.
@@ -329,17 +332,19 @@ impl PartitionRows {
         }
     }
 
-    /// Takes the waiting acknowledgements of a session's rows. Those that are past their lock or whose session is lost
-    /// are not sent, and are the second result, with the reason.
+    /// Takes the waiting acknowledgements of a session's rows, for the commit `next` if no earlier one waits for them.
+    /// Those that are past their lock or whose session is lost are not sent, and are the second result, with the
+    /// reason.
     pub(super) fn take_pending(
         &mut self,
         session: SessionId,
         now: Instant,
+        next: u64,
     ) -> (Vec<Taken>, Vec<(Taken, Option<Error>)>) {
         let (mut sent, mut failed) = (Vec::new(), Vec::new());
         for range in self.ranges.values_mut() {
             let is_lost = range.lost.is_some();
-            if (!is_lost && range.session != session) || !range.states.iter().any(|state| state.is_pending()) {
+            if (!is_lost && range.session != session) || !range.has_pending() {
                 continue;
             }
             let is_sent = !is_lost && now < range.locked_until;
@@ -354,34 +359,44 @@ impl PartitionRows {
                 }
                 kind
             };
-            let taken = Taken { first: range.first, types: range.states.iter_mut().map(take).collect() };
-            if is_sent { sent.push(taken) } else { failed.push((taken, range.lost.clone())) }
-        }
-        if !sent.is_empty() || !failed.is_empty() {
-            self.taken += 1;
-            self.in_flight += 1;
-            if sent.is_empty() {
-                self.complete();
+            let commit = range.commit.take().unwrap_or(next);
+            let taken = Taken { first: range.first, types: range.states.iter_mut().map(take).collect(), commit };
+            if is_sent {
+                *self.in_flight.entry(commit).or_default() += 1;
+                sent.push(taken);
+            } else {
+                failed.push((taken, range.lost.clone()));
             }
         }
         self.remove_done();
         (sent, failed)
     }
 
-    /// Records that a request with acknowledgements of this partition has completed.
-    pub(super) fn complete(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if self.in_flight == 0 {
-            self.completed = self.taken;
+    /// Records that the request with these acknowledgements has completed.
+    pub(super) fn complete(&mut self, taken: &[Taken]) {
+        for commit in taken.iter().map(|taken| taken.commit) {
+            if let Some(count) = self.in_flight.get_mut(&commit) {
+                *count -= 1;
+                if *count == 0 {
+                    self.in_flight.remove(&commit);
+                }
+            }
         }
     }
 
-    /// Returns the value of `completed` at which all current decisions are acknowledged; `None` if they are already.
-    pub(super) fn completed_at(&self) -> Option<u64> {
-        if self.any(RowState::is_pending) {
-            return Some(self.taken + 1);
+    /// Makes the commit with this number wait for all acknowledgements that no earlier one waits for. Returns true if
+    /// any is not complete.
+    pub(super) fn begin_commit(&mut self, commit: u64) -> bool {
+        for range in self.ranges.values_mut().filter(|range| range.has_pending()) {
+            range.commit.get_or_insert(commit);
         }
-        (self.in_flight > 0).then_some(self.taken)
+        !self.is_complete(commit)
+    }
+
+    /// Returns true if all acknowledgements up to the commit with this number have an outcome.
+    pub(super) fn is_complete(&self, commit: u64) -> bool {
+        let waits = |range: &Acquired| range.commit.is_some_and(|number| number <= commit) && range.has_pending();
+        self.in_flight.keys().next().is_none_or(|first| *first > commit) && !self.ranges.values().any(waits)
     }
 
     /// Records that the broker has applied acknowledgements. `renewed_until` is the end of renewed locks.
@@ -390,7 +405,7 @@ impl PartitionRows {
         let is_renewal = |kind: &Option<i8>| *kind == Some(RowState::Renew as i8);
         if taken.types.iter().any(is_renewal) {
             let types = taken.types.iter().map(|kind| kind.filter(|_| is_renewal(kind))).collect();
-            self.extend_locks(&Taken { first: taken.first, types }.ranges(), renewed_until);
+            self.extend_locks(&Taken { types, ..*taken }.ranges(), renewed_until);
         }
         self.remove_done();
     }
@@ -459,7 +474,7 @@ impl PartitionRows {
         self.ranges
             .values()
             .filter(due)
-            .map(|range| Taken { first: range.first, types: range.states.iter().map(renew).collect() })
+            .map(|range| Taken { first: range.first, types: range.states.iter().map(renew).collect(), commit: 0 })
             .filter(|taken| taken.count() > 0)
             .collect()
     }
@@ -467,23 +482,15 @@ impl PartitionRows {
     /// Marks the rows of a session as lost. Rows in the queue are dropped; rows that the application has stay until it
     /// acknowledges them, which then fails with `error`.
     pub(super) fn lose(&mut self, session: SessionId, error: &Error) {
-        let mut has_gaps = false;
         for range in self.ranges.values_mut().filter(|range| range.session == session && range.lost.is_none()) {
             range.lost = Some(error.clone());
             for state in &mut range.states {
                 match state {
-                    RowState::Queued => *state = RowState::Done,
-                    RowState::Gap => {
-                        *state = RowState::Done;
-                        has_gaps = true;
-                    }
+                    RowState::Queued | RowState::Gap => *state = RowState::Done,
                     RowState::Renewing => *state = RowState::Renewed,
                     _ => {}
                 }
             }
-        }
-        if has_gaps {
-            self.complete_unsent();
         }
         self.remove_done();
     }

@@ -15,6 +15,7 @@ fn acquired(first: i64, states: &[RowState]) -> Acquired {
         states: states.to_vec(),
         lost: None,
         renewal_failed: false,
+        commit: None,
     }
 }
 
@@ -69,13 +70,13 @@ fn encoded_acknowledgements_have_the_chosen_types() {
             rows.insert(acquired(first, &states));
             first = end + random.i64(0..3);
         }
-        let (taken, failed) = rows.take_pending(SESSION, Instant::now());
+        let (taken, failed) = rows.take_pending(SESSION, Instant::now(), 1);
         assert!(failed.is_empty());
         assert_eq!(decode(&encode(&taken)), expected, "seed {seed}");
         let counted: usize = taken.iter().map(Taken::count).sum();
         assert_eq!(counted, expected.len());
         // Nothing is pending until the response.
-        assert!(rows.take_pending(SESSION, Instant::now()).0.is_empty());
+        assert!(rows.take_pending(SESSION, Instant::now(), 1).0.is_empty());
         for taken in &taken {
             rows.applied(taken, Instant::now() + Duration::from_secs(60));
         }
@@ -93,7 +94,7 @@ fn encoded_acknowledgements_have_the_chosen_types() {
 fn long_runs_become_ranges_and_short_ones_arrays() {
     let mut types = vec![Some(1); 10];
     types.extend([Some(2), Some(3), None, Some(1)]);
-    let batches = encode(&[Taken { first: 5, types }]);
+    let batches = encode(&[Taken { first: 5, types, commit: 1 }]);
     let found: Vec<_> = batches.iter().map(|b| (b.first_offset, b.last_offset, b.acknowledge_types.clone())).collect();
     assert_eq!(found, [(5, 14, vec![1]), (15, 16, vec![2, 3]), (18, 18, vec![1])]);
 }
@@ -103,7 +104,7 @@ fn acknowledgements_past_the_lock_are_not_sent() {
     let mut rows = PartitionRows::default();
     rows.insert(acquired(0, &[RowState::Accept; 3]));
     rows.insert(Acquired { locked_until: Instant::now(), ..acquired(3, &[RowState::Accept; 2]) });
-    let (sent, failed) = rows.take_pending(SESSION, Instant::now());
+    let (sent, failed) = rows.take_pending(SESSION, Instant::now(), 1);
     assert_eq!(sent.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(0, 2)]]);
     assert_eq!(failed.iter().map(|(taken, _)| taken.ranges()).collect::<Vec<_>>(), [[(3, 4)]]);
     assert_eq!(rows.state(3), None);
@@ -118,23 +119,34 @@ fn a_lost_session_keeps_returned_rows_for_their_acknowledgement() {
     assert_eq!(rows.first_without([1, 2], RowState::is_out), None);
     assert_eq!(rows.first_without([0], RowState::is_out), Some(0));
     let other = SessionId { node: 1, number: 2 };
-    let (sent, failed) = rows.take_pending(other, Instant::now());
+    let (sent, failed) = rows.take_pending(other, Instant::now(), 1);
     assert!(sent.is_empty());
     assert_eq!((failed[0].0.ranges(), failed[0].1.is_some()), (vec![(2, 2)], true));
-    assert_eq!((rows.taken, rows.completed), (1, 1));
+    assert!(rows.is_complete(1));
     assert_eq!(rows.state(1), Some(RowState::Returned));
 }
 
 #[test]
-fn records_acquired_again_replace_earlier_ones() {
+fn decisions_about_records_acquired_again_apply_to_the_new_locks() {
+    let other = SessionId { node: 2, number: 1 };
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Returned; 10]));
-    rows.insert(acquired(4, &[RowState::Queued; 2]));
-    let states: Vec<_> = (0..10).map(|offset| rows.state(offset)).collect();
-    let mut expected = vec![Some(RowState::Returned); 10];
-    expected[4..6].fill(Some(RowState::Queued));
-    assert_eq!(states, expected);
-    assert_eq!(rows.ranges().map(|range| (range.first, range.last)).collect::<Vec<_>>(), [(0, 3), (4, 5), (6, 9)]);
+    let states = [RowState::Queued, RowState::Returned, RowState::Renewed, RowState::Accept, RowState::Returned];
+    rows.insert(acquired(0, &states));
+    rows.set([(3, RowState::Accept)]);
+    assert!(rows.begin_commit(1));
+    rows.insert(Acquired { session: other, ..acquired(0, &[RowState::Queued; 4]) });
+    let states: Vec<_> = (0..5).map(|offset| rows.state(offset)).collect();
+    assert_eq!(
+        states,
+        [RowState::Queued, RowState::Returned, RowState::Renewed, RowState::Accept, RowState::Returned].map(Some)
+    );
+    assert_eq!(rows.ranges().map(|range| (range.first, range.last)).collect::<Vec<_>>(), [(0, 3), (4, 4)]);
+    assert!(rows.take_pending(SESSION, Instant::now(), 2).0.is_empty());
+    let (taken, _) = rows.take_pending(other, Instant::now(), 2);
+    assert_eq!((taken[0].ranges(), taken[0].commit), (vec![(3, 3)], 1));
+    // Undecodable records and acknowledgements in flight stay as they are.
+    rows.insert(acquired(2, &[RowState::Reject, RowState::Queued]));
+    assert_eq!((rows.state(2), rows.state(3)), (Some(RowState::Reject), Some(RowState::Queued)));
 }
 
 #[test]
@@ -142,7 +154,7 @@ fn renewal_moves_only_the_locks_of_renewed_rows() {
     let mut rows = PartitionRows::default();
     rows.insert(acquired(0, &[RowState::Returned; 6]));
     rows.set([(2, RowState::Renew), (3, RowState::Renew)]);
-    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
     let until = Instant::now() + Duration::from_secs(90);
     rows.applied(&taken[0], until);
     let renewed: Vec<_> = (0..6).filter(|offset| rows.range(*offset).unwrap().locked_until == until).collect();
@@ -156,31 +168,40 @@ fn renewal_moves_only_the_locks_of_renewed_rows() {
 fn a_rejected_renewal_keeps_the_row_out() {
     let mut rows = PartitionRows::default();
     rows.insert(acquired(7, &[RowState::Renew, RowState::Accept]));
-    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
     rows.rejected(&taken[0]);
     assert_eq!((rows.state(7), rows.state(8)), (Some(RowState::Renewed), Some(RowState::Done)));
 }
 
 #[test]
-fn acknowledgements_of_replaced_records_are_reported_and_no_commit_waits_for_them() {
+fn rows_of_an_earlier_topic_are_reported_and_no_commit_waits_for_them() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Accept; 6]));
-    let ticket = rows.completed_at().unwrap();
-    let dropped = rows.insert(acquired(2, &[RowState::Queued; 2]));
-    assert_eq!(dropped.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(2, 3)]]);
-    assert!(rows.completed_at().is_some(), "the others still wait");
-    let (sent, _) = rows.take_pending(SESSION, Instant::now());
-    rows.complete();
-    assert_eq!(sent.iter().flat_map(Taken::ranges).collect::<Vec<_>>(), [(0, 1), (4, 5)]);
-    assert!(rows.completed >= ticket);
+    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Reject, RowState::Gap]));
+    assert!(rows.begin_commit(1));
+    let dropped = rows.use_topic(Uuid([1; 16]), 2);
+    assert_eq!(dropped.iter().map(|taken| (taken.ranges(), taken.commit)).collect::<Vec<_>>(), [(vec![(1, 3)], 1)]);
+    assert!(rows.is_complete(1));
+}
 
+#[test]
+fn a_commit_waits_for_the_acknowledgements_of_each_session() {
+    let other = SessionId { node: 2, number: 1 };
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Returned, RowState::Reject, RowState::Gap]));
-    let ticket = rows.completed_at().unwrap();
-    let dropped = rows.use_topic(Uuid([1; 16]));
-    assert_eq!(dropped.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(1, 2)]]);
-    assert!(rows.completed >= ticket);
-    assert_eq!(rows.completed_at(), None);
+    rows.insert(acquired(0, &[RowState::Accept]));
+    rows.insert(Acquired { session: other, ..acquired(1, &[RowState::Accept]) });
+    assert!(rows.begin_commit(1));
+    let (first, _) = rows.take_pending(SESSION, Instant::now(), 2);
+    rows.complete(&first);
+    assert!(!rows.is_complete(1), "the acknowledgement of the other session was not sent");
+    // Later acknowledgements belong to the next commit.
+    rows.insert(acquired(5, &[RowState::Accept]));
+    let (later, _) = rows.take_pending(SESSION, Instant::now(), 2);
+    let (second, _) = rows.take_pending(other, Instant::now(), 2);
+    assert!(!rows.is_complete(1));
+    rows.complete(&second);
+    assert!(rows.is_complete(1) && !rows.is_complete(2));
+    rows.complete(&later);
+    assert!(rows.is_complete(2));
 }
 
 #[test]
@@ -188,7 +209,7 @@ fn responses_change_only_acknowledgements_in_flight() {
     let mut rows = PartitionRows::default();
     rows.insert(acquired(0, &[RowState::Accept; 4]));
     rows.insert(acquired(4, &[RowState::Accept; 4]));
-    let (taken, _) = rows.take_pending(SESSION, Instant::now());
+    let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
     rows.insert(acquired(3, &[RowState::Queued; 3]));
     for taken in &taken {
         rows.applied(taken, Instant::now());

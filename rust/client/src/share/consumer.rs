@@ -266,7 +266,7 @@ impl ShareConsumer {
             if self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit {
                 state.replace(RowState::Returned, RowState::Accept);
             }
-            state.flush()
+            state.begin_commit()
         });
         self.shared.notify_tasks();
         let is_done = |state: &State| state.is_complete(&ticket);
@@ -290,7 +290,7 @@ impl ShareConsumer {
             if self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit {
                 state.replace(RowState::Returned, RowState::Accept);
             }
-            let (ranges, ticket) = (state.pending_ranges(), state.flush());
+            let (ranges, ticket) = (state.pending_ranges(), state.begin_commit());
             let number = state.next_commit;
             state.next_commit += 1;
             state.commits.push_back(PendingCommit { number, ticket, ranges });

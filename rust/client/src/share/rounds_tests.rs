@@ -53,28 +53,82 @@ fn add_rows(state: &mut State, node: i32, partition: i32, row: RowState) {
         states: vec![row; 3],
         lost: None,
         renewal_failed: false,
+        commit: None,
     };
     state.add_rows(&TopicPartition::new("t", partition), TOPIC, [acquired]);
 }
 
+/// Answers the acknowledgements of one partition.
+fn answer(state: &mut State, sent: &Sent, outcome: Result<(), Error>) {
+    let rows = state.rows.get_mut(&sent.tp).unwrap();
+    for taken in &sent.taken {
+        rows.applied(taken, Instant::now());
+    }
+    rows.complete(&sent.taken);
+    state.record(&sent.tp, &sent.taken, outcome);
+    state.finish_commits();
+}
+
+fn pending(state: &mut State, node: i32) -> Sent {
+    let session = state.sessions[&node].id;
+    state.take_pending(session, Instant::now(), |_| true).remove(0)
+}
+
 #[test]
-fn a_commit_ends_if_its_records_are_acquired_again_elsewhere() {
-    let mut state = state(&[(1, &[0]), (2, &[])]);
-    add_rows(&mut state, 1, 0, RowState::Accept);
-    let ticket = state.flush();
-    assert!(!state.is_complete(&ticket));
-    add_rows(&mut state, 2, 0, RowState::Queued);
+fn rows_that_another_leader_delivers_again_have_an_outcome() {
+    // The leader moved while the application processed the rows, and a fetch of the new leader was in flight.
+    for decided in [RowState::Returned, RowState::Accept] {
+        let mut state = state(&[(1, &[0]), (2, &[])]);
+        add_rows(&mut state, 1, 0, decided);
+        add_rows(&mut state, 2, 0, RowState::Queued);
+        state.replace(RowState::Returned, RowState::Accept);
+        let ticket = state.begin_commit();
+        assert!(!state.is_complete(&ticket));
+        let sent = pending(&mut state, 2);
+        assert_eq!(sent.taken[0].ranges(), [(0, 2)]);
+        answer(&mut state, &sent, Ok(()));
+        assert!(state.is_complete(&ticket));
+        assert!(matches!(state.take_outcomes(&ticket).values().collect::<Vec<_>>()[..], [Ok(())]));
+    }
+}
+
+#[test]
+fn rows_of_a_topic_that_was_created_again_have_an_outcome() {
+    let mut state = state(&[(1, &[0])]);
+    let tp = TopicPartition::new("t", 0);
+    add_rows(&mut state, 1, 0, RowState::Returned);
+    state.add_rows(&tp, Uuid([8; 16]), []);
+    let ticket = state.begin_commit();
     assert!(state.is_complete(&ticket));
-    let outcomes = state.take_outcomes(&ticket);
-    let Some(Err(error)) = outcomes.values().next() else { panic!("{outcomes:?}") };
-    assert_eq!(error.name(), "InvalidRecordStateError");
+    let error = state.take_outcomes(&ticket).remove(&tp).unwrap().unwrap_err();
+    assert_eq!(error.name(), "UnknownTopicIdError");
+}
+
+#[test]
+fn each_commit_reports_the_outcomes_of_its_own_acknowledgements() {
+    let mut state = state(&[(1, &[0]), (2, &[])]);
+    let tp = TopicPartition::new("t", 0);
+    add_rows(&mut state, 1, 0, RowState::Accept);
+    let first = state.begin_commit();
+    let earlier = pending(&mut state, 1);
+    add_rows(&mut state, 2, 0, RowState::Accept);
+    let second = state.begin_commit();
+    let later = pending(&mut state, 2);
+    let error = Error::State("the lock has ended".into());
+    answer(&mut state, &later, Err(error));
+    assert!(!state.is_complete(&first) && !state.is_complete(&second));
+    answer(&mut state, &earlier, Ok(()));
+    assert!(state.is_complete(&first) && state.is_complete(&second));
+    assert!(state.take_outcomes(&first)[&tp].is_ok());
+    assert!(state.take_outcomes(&second)[&tp].is_err());
+    assert!(state.take_outcomes(&second).is_empty());
 }
 
 #[test]
 fn a_commit_ends_if_only_gaps_are_lost() {
     let mut state = state(&[(1, &[0])]);
     add_rows(&mut state, 1, 0, RowState::Gap);
-    let ticket = state.flush();
+    let ticket = state.begin_commit();
     assert!(!state.is_complete(&ticket));
     state.lose_session(1, &Error::State("the connection closed".into()));
     assert!(state.is_complete(&ticket));
@@ -156,16 +210,16 @@ fn renewals_and_commits_do_not_wait_for_a_poll() {
     let Step::Acknowledge { is_renewal: true, is_automatic: false, acknowledgements, .. } = step(&mut state, 1) else {
         panic!()
     };
-    state.rows.get_mut(&acknowledgements[0].tp).unwrap().complete();
+    state.rows.get_mut(&acknowledgements[0].tp).unwrap().complete(&acknowledgements[0].taken);
     open(&mut state, 1, 2);
     add_rows(&mut state, 1, 0, RowState::Reject);
     assert!(matches!(step(&mut state, 1), Step::Wait(None)));
-    let ticket = state.flush();
+    let ticket = state.begin_commit();
     let Step::Acknowledge { is_renewal: false, acknowledgements, .. } = step(&mut state, 1) else { panic!() };
     assert!(!state.is_complete(&ticket));
     let rows = state.rows.get_mut(&acknowledgements[0].tp).unwrap();
     rows.applied(&acknowledgements[0].taken[0], Instant::now());
-    rows.complete();
+    rows.complete(&acknowledgements[0].taken);
     assert!(state.is_complete(&ticket));
 }
 
@@ -190,7 +244,7 @@ fn lost_session_fails_acknowledgements_without_a_request() {
     add_rows(&mut state, 1, 0, RowState::Returned);
     state.lose_session(1, &Error::State("the connection closed".into()));
     state.replace(RowState::Returned, RowState::Accept);
-    let ticket = state.flush();
+    let ticket = state.begin_commit();
     let Step::Fetch { epoch: 0, acknowledgements, .. } = step(&mut state, 1) else { panic!() };
     assert!(acknowledgements.is_empty());
     assert!(state.is_complete(&ticket));

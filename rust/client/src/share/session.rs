@@ -243,6 +243,7 @@ impl SessionTask {
                     states: range.states,
                     lost: None,
                     renewal_failed: false,
+                    commit: None,
                 });
                 state.add_rows(&partition.tp, topic_id, acquired);
                 invalid.extend(partition.errors);
@@ -305,7 +306,7 @@ impl SessionTask {
         shared.with(|state| state.lose_session(self.node, &error));
         for sent in &acknowledgements {
             shared.settle(sent, Some(error.clone()), Instant::now());
-            shared.complete(&sent.tp);
+            shared.complete(sent);
         }
         // Kafka 4.3 fails in this way if a topic of the session was deleted, until the metadata lacks the topic.
         let is_unexplained = matches!(&error, Error::Server { code: ErrorCode::UNKNOWN_SERVER_ERROR, .. });

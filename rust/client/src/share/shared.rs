@@ -17,7 +17,6 @@ use crate::cluster::{Cluster, ConnectionKind};
 use crate::config::{ConsumerOptions, Options};
 use crate::error::{Error, Result};
 use crate::fetcher::decode_options;
-use crate::types::TopicPartition;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -117,16 +116,15 @@ impl Shared {
                     }
                 }
             }
-            let count = sent.taken.iter().map(super::acks::Taken::count).sum();
-            state.record(&sent.tp, count, error.map_or(Ok(()), Err));
+            state.record(&sent.tp, &sent.taken, error.map_or(Ok(()), Err));
         });
     }
 
-    /// Records that a request with acknowledgements of the partition has completed.
-    pub(super) fn complete(&self, tp: &TopicPartition) {
+    /// Records that the request with these acknowledgements has completed.
+    pub(super) fn complete(&self, sent: &Sent) {
         self.with(|state| {
-            if let Some(rows) = state.rows.get_mut(tp) {
-                rows.complete();
+            if let Some(rows) = state.rows.get_mut(&sent.tp) {
+                rows.complete(&sent.taken);
             }
             state.finish_commits();
         });

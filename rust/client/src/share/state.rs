@@ -54,10 +54,13 @@ pub(super) struct Sent {
     pub(super) taken: Vec<Taken>,
 }
 
-/// Request of a commit: the value of [`PartitionRows::completed`] that each partition must reach.
+/// A commit that waits for outcomes.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    needs: BTreeMap<TopicPartition, u64>,
+    /// Number of the commit. It reports the outcomes of all acknowledgements up to this number.
+    number: u64,
+    /// Partitions with acknowledgements that were not complete at the time of the call.
+    waits_for: BTreeSet<TopicPartition>,
 }
 
 /// A commit in the background.
@@ -108,8 +111,10 @@ pub(super) struct State {
     pub(super) last_poll: Instant,
     /// Duration of acquisition locks, once a broker has reported it.
     pub(super) lock_timeout: Option<Duration>,
-    /// Results of acknowledgements since the last commit.
-    pub(super) outcomes: Outcomes,
+    /// Results of acknowledgements that no commit has reported yet, by the number of the commit that reports them.
+    outcomes: BTreeMap<u64, Outcomes>,
+    /// Number of the commit that reports acknowledgements from now on.
+    next_ticket: u64,
     pub(super) commits: VecDeque<PendingCommit>,
     pub(super) completed: VecDeque<Completed>,
     pub(super) next_commit: u64,
@@ -137,7 +142,8 @@ impl State {
             waiting: 0,
             last_poll: Instant::now(),
             lock_timeout: None,
-            outcomes: Outcomes::new(),
+            outcomes: BTreeMap::new(),
+            next_ticket: 1,
             commits: VecDeque::new(),
             completed: VecDeque::new(),
             next_commit: 0,
@@ -213,7 +219,7 @@ impl State {
             if !include(&(rows.topic_id, tp.partition)) {
                 continue;
             }
-            let (taken, too_late) = rows.take_pending(session, now);
+            let (taken, too_late) = rows.take_pending(session, now, self.next_ticket);
             if !taken.is_empty() {
                 sent.push(Sent { tp: tp.clone(), topic_id: rows.topic_id, taken });
             }
@@ -225,7 +231,7 @@ impl State {
         sent
     }
 
-    /// Adds acquired records of one partition. Reports acknowledgements of earlier deliveries that can no longer be sent.
+    /// Adds acquired records of one partition. Reports rows of an earlier topic with this name, which are lost.
     pub(super) fn add_rows(
         &mut self,
         tp: &TopicPartition,
@@ -233,16 +239,15 @@ impl State {
         acquired: impl IntoIterator<Item = Acquired>,
     ) {
         let rows = self.rows.entry(tp.clone()).or_default();
-        let earlier_topic = rows.use_topic(topic_id);
-        let replaced: Vec<Taken> = acquired.into_iter().flat_map(|range| rows.insert(range)).collect();
-        if earlier_topic.is_empty() && replaced.is_empty() {
+        let earlier_topic = rows.use_topic(topic_id, self.next_ticket);
+        acquired.into_iter().for_each(|range| rows.insert(range));
+        if earlier_topic.is_empty() {
             return;
         }
         let text = format!("acknowledgement of {tp}: the topic was deleted and created again");
         let deleted = Error::server(ErrorCode::UNKNOWN_TOPIC_ID, text);
-        let earlier_topic = earlier_topic.into_iter().map(|taken| (tp.clone(), taken, Some(deleted.clone())));
-        let replaced = replaced.into_iter().map(|taken| (tp.clone(), taken, None));
-        self.record_unsent(earlier_topic.chain(replaced).collect());
+        let lost = earlier_topic.into_iter().map(|taken| (tp.clone(), taken, Some(deleted.clone())));
+        self.record_unsent(lost.collect());
         self.finish_commits();
     }
 
@@ -262,7 +267,7 @@ impl State {
                 tracing::warn!("records of {tp} are not acknowledged, and may be delivered again: {error}");
                 logged = Some(tp.clone());
             }
-            self.record(&tp, taken.count(), Err(error));
+            self.record(&tp, &[taken], Err(error));
         }
     }
 
@@ -282,15 +287,18 @@ impl State {
     }
 
     /// Records the result of acknowledgements of one partition.
-    pub(super) fn record(&mut self, tp: &TopicPartition, count: usize, outcome: std::result::Result<(), Error>) {
+    pub(super) fn record(&mut self, tp: &TopicPartition, taken: &[Taken], outcome: std::result::Result<(), Error>) {
+        let count: usize = taken.iter().map(Taken::count).sum();
         self.counters.acknowledgements_send_total += count as u64;
         if let Err(error) = &outcome {
             self.counters.acknowledgements_error_total += count as u64;
             tracing::debug!("acknowledgements of {count} records of {tp} failed: {error}");
         }
-        let known = self.outcomes.entry(tp.clone()).or_insert(Ok(()));
-        if known.is_ok() {
-            *known = outcome;
+        for commit in taken.iter().map(|taken| taken.commit) {
+            let known = self.outcomes.entry(commit).or_default().entry(tp.clone()).or_insert(Ok(()));
+            if known.is_ok() {
+                known.clone_from(&outcome);
+            }
         }
     }
 
@@ -303,25 +311,37 @@ impl State {
         }
     }
 
-    /// Returns a ticket for all acknowledgements that wait to be sent or are in flight, and flushes their sessions.
-    pub(super) fn flush(&mut self) -> Ticket {
-        let needs = self.rows.iter().filter_map(|(tp, rows)| Some((tp.clone(), rows.completed_at()?))).collect();
+    /// Begins a commit of all acknowledgements that wait to be sent or are in flight, and flushes their sessions.
+    pub(super) fn begin_commit(&mut self) -> Ticket {
+        let number = self.next_ticket;
+        self.next_ticket += 1;
+        let open = self.rows.iter_mut().filter_map(|(tp, rows)| rows.begin_commit(number).then(|| tp.clone()));
+        let waits_for = open.collect();
+        self.flush();
+        Ticket { number, waits_for }
+    }
+
+    /// Makes all sessions send their acknowledgements without waiting for a poll.
+    fn flush(&mut self) {
         for session in self.sessions.values_mut() {
             session.flush = true;
         }
-        Ticket { needs }
     }
 
     pub(super) fn is_complete(&self, ticket: &Ticket) -> bool {
-        let done = |(tp, need): (&TopicPartition, &u64)| self.rows.get(tp).is_none_or(|rows| rows.completed >= *need);
-        ticket.needs.iter().all(done)
+        let is_complete = |tp| self.rows.get(tp).is_none_or(|rows| rows.is_complete(ticket.number));
+        ticket.waits_for.iter().all(is_complete)
     }
 
-    /// Takes the results since the last commit. Partitions of the ticket without a result are complete.
+    /// Takes the results of all acknowledgements up to a commit that no earlier commit has reported.
     pub(super) fn take_outcomes(&mut self, ticket: &Ticket) -> Outcomes {
-        let mut outcomes = std::mem::take(&mut self.outcomes);
-        for tp in ticket.needs.keys() {
-            outcomes.entry(tp.clone()).or_insert(Ok(()));
+        let later = self.outcomes.split_off(&(ticket.number + 1));
+        let mut outcomes = Outcomes::new();
+        for (tp, outcome) in std::mem::replace(&mut self.outcomes, later).into_values().flatten() {
+            let known = outcomes.entry(tp).or_insert(Ok(()));
+            if known.is_ok() {
+                *known = outcome;
+            }
         }
         outcomes
     }
@@ -341,7 +361,7 @@ impl State {
                     .zip(&range.states)
                     .map(|(offset, state)| (state.is_pending() && is_new(offset)).then_some(*state as i8))
                     .collect();
-                for (first, last) in (Taken { first: range.first, types }).ranges() {
+                for (first, last) in (Taken { first: range.first, types, commit: 0 }).ranges() {
                     match ranges.last_mut() {
                         Some((_, end)) if *end + 1 == first => *end = last,
                         _ => ranges.push((first, last)),
