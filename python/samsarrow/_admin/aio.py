@@ -1038,8 +1038,8 @@ class AsyncAdminMethods(AdminBase):
             renewers: principals that may renew the token, besides the owner.
             max_lifetime: seconds after which the token expires even if it is renewed; the default and the maximum are
                 the brokers' `delegation.token.max.lifetime.ms`.
-            timeout: seconds, by default `default.api.timeout.ms`. If the call times out, the brokers may still have
-                created a token, whose secret is then lost.
+            timeout: seconds, by default `default.api.timeout.ms`. If no response comes, the request
+                is not repeated: the error says that a token may exist, and `describe_delegation_tokens` returns it.
 
         Raises:
             DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -109,7 +110,8 @@ impl Admin {
     {
         let distinct: BTreeSet<&K> = items.iter().collect();
         let distinct: Vec<&K> = distinct.into_iter().collect();
-        let collector = ResultCollector { results: Mutex::new(BTreeMap::new()), distinct: &distinct };
+        let results = Mutex::new(BTreeMap::new());
+        let collector = ResultCollector { results, distinct: &distinct, pending: AtomicBool::new(false) };
         let send = |target, indexes, limit| -> PendingRound<'_> {
             Box::pin(send_to_target(
                 cluster,
@@ -127,6 +129,7 @@ impl Admin {
             routes: request.route.for_items(&distinct),
             timeout: request.timeout,
             describe: &describe,
+            pending: &collector.pending,
             send: &send,
         };
         let (mut done, unanswered) = rounds.run(distinct.len()).await?;
@@ -191,6 +194,8 @@ struct ResultCollector<'a, K, T> {
     results: Mutex<BTreeMap<usize, T>>,
     /// All distinct items, in the order of their indexes.
     distinct: &'a [&'a K],
+    /// True if a request was sent and its response has not arrived.
+    pending: AtomicBool,
 }
 
 impl<K: Ord, T> ResultCollector<'_, K, T> {
@@ -250,7 +255,10 @@ where
         let batch = &batch;
         let send = |node| -> PendingResponse<'_, _> {
             Box::pin(async move {
-                let (version, response) = cluster.send_with(node, limit, |version| build(&batch(version))).await?;
+                let build =
+                    |version| build(&batch(version)).inspect(|_| collector.pending.store(true, Ordering::Relaxed));
+                let (version, response) = cluster.send_with(node, limit, build).await?;
+                collector.pending.store(false, Ordering::Relaxed);
                 Ok(read(&batch(version), response).map(|outcomes| collector.collect(indexes, outcomes)))
             })
         };

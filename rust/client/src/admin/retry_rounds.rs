@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -27,6 +28,8 @@ pub(super) struct RetryRounds<'a> {
     pub(super) timeout: Duration,
     /// Returns the description of an item for error messages.
     pub(super) describe: &'a (dyn Fn(usize) -> String + Sync),
+    /// True if a request was sent and its response has not arrived.
+    pub(super) pending: &'a AtomicBool,
     /// Sends the requests for these items to a target, and waits for the responses up to a time limit.
     pub(super) send: &'a (dyn Fn(Target, Vec<usize>, Duration) -> PendingRound<'a> + Sync),
 }
@@ -76,6 +79,15 @@ impl RetryRounds<'_> {
             for (indexes, results) in self.send_all(routed.targets, limit).await {
                 let results = match results {
                     Ok(results) => results,
+                    Err(error) if error.unanswered() && self.is_final() => {
+                        let context = format!(
+                            "a token may exist, because {} was sent and no response came: it is not sent again, and \
+                             describe_delegation_tokens lists the token, which can be expired",
+                            key.name()
+                        );
+                        done.extend(indexes.into_iter().map(|item| (item, Err(error.clone().context(&*context)))));
+                        continue;
+                    }
                     Err(error) if routes.is_retriable(&error) || error.retriable() => {
                         cluster.request_refresh();
                         if error.unanswered() {
@@ -130,6 +142,12 @@ impl RetryRounds<'_> {
         }
     }
 
+    /// Returns true if a request without a response must not be repeated. A repeated CreateDelegationToken creates a
+    /// second token, and the caller never learns of the first.
+    fn is_final(&self) -> bool {
+        self.key == ApiKey::CreateDelegationToken && self.pending.load(Ordering::Relaxed)
+    }
+
     /// Sends the requests to all targets concurrently.
     async fn send_all(&self, targets: BTreeMap<Target, Vec<usize>>, limit: Duration) -> RoundResult {
         let mut running: Vec<_> =
@@ -163,6 +181,8 @@ fn add_earlier_request(key: ApiKey, error: Error) -> Error {
         ApiKey::DeleteGroups => *code == ErrorCode::GROUP_ID_NOT_FOUND,
         ApiKey::LeaveGroup => *code == ErrorCode::UNKNOWN_MEMBER_ID,
         ApiKey::UnregisterBroker => *code == ErrorCode::BROKER_ID_NOT_REGISTERED,
+        ApiKey::AddRaftVoter => *code == ErrorCode::DUPLICATE_VOTER,
+        ApiKey::RemoveRaftVoter => *code == ErrorCode::VOTER_NOT_FOUND,
         ApiKey::UnregisterController => *code == ErrorCode::CONTROLLER_ID_NOT_REGISTERED,
         _ => false,
     };

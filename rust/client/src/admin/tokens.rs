@@ -78,8 +78,9 @@ impl Admin {
     /// `lifetime`, or the broker's `delegation.token.max.lifetime.ms` if `lifetime` is `None`.
     ///
     /// # Errors
-    /// Fails with the error that a broker returns, or with a timeout that contains the last error. After a timeout, a
-    /// token may exist that the caller does not know.
+    /// Fails with the error that a broker returns, or with a timeout that contains the last error. If the request was
+    /// sent and no response arrived, a token may exist that the caller does not know; the error says so, and the request
+    /// is not repeated.
     pub async fn create_delegation_token(
         &self,
         owner: Option<&Principal>,
@@ -129,7 +130,8 @@ impl Admin {
                 ends: response.max_timestamp_ms,
             })
         };
-        self.send_single(Route::Any, timeout, build, read).await
+        // One broker, because a request to any broker is sent to a second one if the first is slow. Each creates a token.
+        self.send_single(Route::Controller, timeout, build, read).await
     }
 
     /// Renews a token, so that it expires after `period`, or after the broker's `delegation.token.expiry.time.ms` if

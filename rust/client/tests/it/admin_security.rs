@@ -1,5 +1,6 @@
 //! Operations of Admin on users, ACLs and tokens, against scripted brokers.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -422,4 +423,33 @@ async fn token_for_another_owner_requires_a_newer_broker() {
     assert!(text.contains("does not speak DescribeDelegationToken, which needs Kafka 1.1 or later"), "{text}");
     assert!(text.ends_with("; without ZooKeeper Kafka has it since 3.6"), "{text}");
     assert_eq!(fake.receivers().len(), 1);
+}
+
+#[tokio::test]
+async fn token_without_a_response_is_not_requested_again() {
+    // The brokers do not respond.
+    let (fake, admin) = Fake::start(ApiKey::CreateDelegationToken, (0, 3), |_| Bytes::new()).await;
+    let error = admin.create_delegation_token(None, &[], None, Duration::from_secs(2)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert!(error.to_string().contains("a token may exist"), "{error}");
+    assert!(error.to_string().contains("describe_delegation_tokens"), "{error}");
+    assert_eq!(fake.receivers(), [0]);
+}
+
+#[tokio::test]
+async fn token_is_requested_again_after_a_response() {
+    let attempts = AtomicUsize::new(0);
+    let (fake, admin) = Fake::start(ApiKey::CreateDelegationToken, (0, 3), move |received| {
+        let first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+        let code = if first { ErrorCode::NOT_CONTROLLER } else { ErrorCode::NONE };
+        received.respond::<CreateDelegationTokenRequest>(&CreateDelegationTokenResponse {
+            error_code: code.code(),
+            principal_type: "User".into(),
+            principal_name: "alice".into(),
+            ..Default::default()
+        })
+    })
+    .await;
+    admin.create_delegation_token(None, &[], None, SOON).await.unwrap();
+    assert_eq!(fake.receivers().len(), 2);
 }
