@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from samsarrow.aio_admin import AsyncAdmin
     from samsarrow.aio_consumer import AsyncConsumer
     from samsarrow.aio_producer import AsyncProducer
-    from samsarrow.aio_registry import AsyncSchemaRegistry
+    from samsarrow.aio_registry import AsyncGlueSchemaRegistry, AsyncSchemaRegistry
     from samsarrow.aio_share import AsyncShareConsumer
     from samsarrow.codec import decode_batches, encode_batches
     from samsarrow.consumer import Consumer
@@ -112,7 +112,7 @@ _MODULES = {
     "results": ("PartialFailureError", "Results"),
     "aio_consumer": ("AsyncConsumer",),
     "aio_producer": ("AsyncProducer",),
-    "aio_registry": ("AsyncSchemaRegistry",),
+    "aio_registry": ("AsyncGlueSchemaRegistry", "AsyncSchemaRegistry"),
     "aio_share": ("AsyncShareConsumer",),
     "codec": ("decode_batches", "encode_batches"),
     "consumer": ("Consumer",),
@@ -198,6 +198,7 @@ __all__ = [
     "Assignor",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncGlueSchemaRegistry",
     "AsyncProducer",
     "AsyncSchemaRegistry",
     "AsyncShareConsumer",

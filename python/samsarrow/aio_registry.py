@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal
 from uuid import UUID
 
-from samsarrow import _core
 from samsarrow._arguments import names_arguments
+from samsarrow._registry_client import AwaitingRegistry
 from samsarrow._sync import documented_by
-from samsarrow.exceptions import ClosedError
+from samsarrow.glue import GlueClient, GlueSchemaRegistry, _uuid
 from samsarrow.registry import (
-    Auth,
+    ConfluentClient,
     RegisteredSchema,
     SchemaReference,
     SchemaRegistry,
@@ -20,43 +19,18 @@ from samsarrow.registry import (
     _check,
     _new,
     _number,
-    _pairs,
     _schema,
-    _shown,
-    _url_and_options,
-    _urls,
 )
+
+__all__ = ["AsyncGlueSchemaRegistry", "AsyncSchemaRegistry"]
 
 
 @documented_by(SchemaRegistry)
-class AsyncSchemaRegistry:
+class AsyncSchemaRegistry(ConfluentClient, AwaitingRegistry):
     """`SchemaRegistry` with awaitable methods, which have the same names, arguments, results and errors.
 
     It can be created without a running event loop, and may be used by several loops and threads.
     """
-
-    def __init__(
-        self,
-        url: str | Sequence[str] | Mapping[str, Any],
-        *,
-        auth: Auth = None,
-        context: str | None = None,
-        **options: Any,
-    ) -> None:
-        url, options = _url_and_options(url, options)
-        self._urls, self._arguments = _urls(url), (url, auth, context, options)
-        self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
-
-    @property
-    def _open(self) -> _core.Registry:
-        if self._core is None:
-            raise ClosedError("the schema registry's client is closed")
-        return self._core
-
-    @property
-    def closed(self) -> bool:
-        """True if the client is closed."""
-        return self._core is None
 
     async def schema(
         self,
@@ -114,18 +88,50 @@ class AsyncSchemaRegistry:
     async def compatibility(self, subject: str | None = None) -> str:
         return await self._open.compatibility(subject)
 
-    async def close(self) -> None:
-        core, self._core = self._core, None
-        if core is not None:
-            core.close()
 
-    async def __aenter__(self) -> AsyncSchemaRegistry:
-        return self
+@documented_by(GlueSchemaRegistry)
+class AsyncGlueSchemaRegistry(GlueClient, AwaitingRegistry):
+    """`GlueSchemaRegistry` with awaitable methods, which have the same names, arguments, results and errors.
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    It can be created without a running event loop, and may be used by several loops and threads.
+    """
 
-    def __repr__(self) -> str:
-        return _shown(self, self._arguments)
+    async def schema(
+        self,
+        *,
+        uuid: UUID | str | None = None,
+        name: str | None = None,
+        version: int | Literal["latest"] = "latest",
+    ) -> RegisteredSchema:
+        return await self._schema(uuid, name, version)
+
+    @names_arguments
+    async def versions(self, name: str) -> list[int]:
+        return await self._open.versions(name)
+
+    async def schemas(self) -> list[str]:
+        return await self._open.subjects()
+
+    @names_arguments
+    async def register(
+        self,
+        name: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+    ) -> UUID:
+        return _uuid(await self._open.register(name, _new(schema, schema_type, ()), False))
+
+    @names_arguments
+    async def lookup(
+        self,
+        name: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+    ) -> UUID:
+        return _uuid(await self._open.lookup(name, _new(schema, schema_type, ()), False))
+
+    @names_arguments
+    async def compatibility(self, name: str) -> str:
+        return await self._open.compatibility(name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, final
 from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._arguments import names_arguments, to_uuid
+from samsarrow._registry_client import BlockingRegistry, RegistryClient
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError
 from samsarrow.registry import RegisteredSchema, SchemaType, _new, _schema
 
 __all__ = ["GlueSchemaRegistry"]
@@ -19,28 +18,8 @@ Compatibility = Literal["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD
 """Compatibility mode of a schema, with the names of AWS."""
 
 
-@final
-class GlueSchemaRegistry:
-    """A client of AWS Glue Schema Registry, which formats accept in place of a `SchemaRegistry`.
-
-    Credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`), otherwise
-    from profiles, containers, instances and roles, for which botocore must be installed (`samsarrow[aws]`).
-
-    Schemas by UUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
-    several threads and event loops; other processes can unpickle it. The client connects on the first call.
-
-    Args:
-        region: AWS region; by default that of `AWS_REGION` or `AWS_DEFAULT_REGION`.
-        registry_name: name of the registry in the account.
-        compatibility: compatibility mode of schemas that `register` creates.
-        profile: name of a profile in the configuration files of AWS.
-        role_arn: role to assume.
-        endpoint_url: URL to use instead of `https://glue.REGION.amazonaws.com`.
-        **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
-
-    Raises:
-        ConfigurationError: the region is unknown, or an option is unknown or has an invalid value.
-    """
+class GlueClient(RegistryClient):
+    """Base of the clients of AWS Glue Schema Registry."""
 
     def __init__(
         self,
@@ -68,16 +47,52 @@ class GlueSchemaRegistry:
             region, registry_name, compatibility, endpoint_url, selected, merge(None, options)
         )
 
-    @property
-    def _open(self) -> _core.Registry:
-        if self._core is None:
-            raise ClosedError("the schema registry's client is closed")
-        return self._core
+    def _schema(
+        self, uuid: UUID | str | None, name: str | None, version: int | Literal["latest"]
+    ) -> _core.Call[RegisteredSchema]:
+        names = [text for text, value in (("uuid", uuid), ("name", name)) if value is not None]
+        if len(names) != 1:
+            raise TypeError(f"pass exactly one of uuid and name, not {' and '.join(names) or 'none'}")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be str, not {type(name).__name__}")
+        found = None if uuid is None else to_uuid(uuid, "uuid")
+        return _schema(self._open, None, found, name, version)
 
-    @property
-    def closed(self) -> bool:
-        """True if the client is closed."""
-        return self._core is None
+    def __repr__(self) -> str:
+        shown = ("region", "registry_name", "endpoint_url")
+        arguments = (f"{name}={self._arguments[name]!r}" for name in shown if self._arguments[name] is not None)
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _create, (type(self), self._arguments)
+
+
+def _create(cls: type[GlueClient], arguments: dict[str, Any]) -> GlueClient:
+    return cls(**arguments)
+
+
+@final
+class GlueSchemaRegistry(GlueClient, BlockingRegistry):
+    """A client of AWS Glue Schema Registry, which formats accept in place of a `SchemaRegistry`.
+
+    Credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`), otherwise
+    from profiles, containers, instances and roles, for which botocore must be installed (`samsarrow[aws]`).
+
+    Schemas by UUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
+    several threads and event loops; other processes can unpickle it. The client connects on the first call.
+
+    Args:
+        region: AWS region; by default that of `AWS_REGION` or `AWS_DEFAULT_REGION`.
+        registry_name: name of the registry in the account.
+        compatibility: compatibility mode of schemas that `register` creates.
+        profile: name of a profile in the configuration files of AWS.
+        role_arn: role to assume.
+        endpoint_url: URL to use instead of `https://glue.REGION.amazonaws.com`.
+        **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
+
+    Raises:
+        ConfigurationError: the region is unknown, or an option is unknown or has an invalid value.
+    """
 
     def schema(
         self,
@@ -98,13 +113,7 @@ class GlueSchemaRegistry:
             RegistryError: AWS Glue cannot be reached, or rejects the request.
             AuthenticationError: there are no AWS credentials.
         """
-        names = [text for text, value in (("uuid", uuid), ("name", name)) if value is not None]
-        if len(names) != 1:
-            raise TypeError(f"pass exactly one of uuid and name, not {' and '.join(names) or 'none'}")
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"name must be str, not {type(name).__name__}")
-        found = None if uuid is None else to_uuid(uuid, "uuid")
-        return _schema(self._open, None, found, name, version).wait()
+        return self._schema(uuid, name, version).wait()
 
     @names_arguments
     def versions(self, name: str) -> list[int]:
@@ -183,32 +192,6 @@ class GlueSchemaRegistry:
             RegistryError: AWS Glue cannot be reached, or rejects the request.
         """
         return self._open.compatibility(name).wait()
-
-    def close(self) -> None:
-        """Cancels pending requests and closes the client. May be called again."""
-        core, self._core = self._core, None
-        if core is not None:
-            core.close()
-
-    def __enter__(self) -> GlueSchemaRegistry:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        shown = ("region", "registry_name", "endpoint_url")
-        arguments = (f"{name}={self._arguments[name]!r}" for name in shown if self._arguments[name] is not None)
-        return f"GlueSchemaRegistry({', '.join(arguments)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _create, (self._arguments,)
-
-
-def _create(arguments: dict[str, Any]) -> GlueSchemaRegistry:
-    return GlueSchemaRegistry(**arguments)
 
 
 def _uuid(key: int | bytes) -> UUID:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal, TypeAlias, final
 from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._arguments import names_arguments, to_uuid
+from samsarrow._registry_client import BlockingRegistry, RegistryClient
 from samsarrow.config import HIDDEN, Secret, merge
-from samsarrow.exceptions import ClosedError, ConfigurationError, SchemaIncompatibleError
+from samsarrow.exceptions import ConfigurationError, SchemaIncompatibleError
 from samsarrow.types import INT32, INT64, to_integer
 
 __all__ = ["RegisteredSchema", "SchemaReference", "SchemaRegistry"]
@@ -70,7 +70,36 @@ class RegisteredSchema:
     links: tuple[tuple[int, str, int], ...] = ()
 
 
-class SchemaRegistry:
+class ConfluentClient(RegistryClient):
+    """Base of the clients of registries with Confluent's API."""
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | Mapping[str, Any],
+        *,
+        auth: Auth = None,
+        context: str | None = None,
+        **options: Any,
+    ) -> None:
+        url, options = _url_and_options(url, options)
+        self._urls, self._arguments = _urls(url), (url, auth, context, options)
+        self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
+
+    def __repr__(self) -> str:
+        url, auth, context, _ = self._arguments
+        name, login = type(self).__name__, "" if auth is None else f", auth={HIDDEN}"
+        return f"{name}({url!r}{login}{'' if context is None else f', context={context!r}'})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The client is pickled for workers that decode values. The pickle contains the password.
+        return _create, (type(self), *self._arguments)
+
+
+def _create(cls: type[ConfluentClient], url: Any, auth: Any, context: Any, options: dict[str, Any]) -> ConfluentClient:
+    return cls(url, auth=auth, context=context, **options)
+
+
+class SchemaRegistry(ConfluentClient, BlockingRegistry):
     """A client of a schema registry with Confluent's API.
 
     Schemas by id or GUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
@@ -86,29 +115,6 @@ class SchemaRegistry:
     Raises:
         ConfigurationError: an option is unknown or has an invalid value.
     """
-
-    def __init__(
-        self,
-        url: str | Sequence[str] | Mapping[str, Any],
-        *,
-        auth: Auth = None,
-        context: str | None = None,
-        **options: Any,
-    ) -> None:
-        url, options = _url_and_options(url, options)
-        self._urls, self._arguments = _urls(url), (url, auth, context, options)
-        self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
-
-    @property
-    def _open(self) -> _core.Registry:
-        if self._core is None:
-            raise ClosedError("the schema registry's client is closed")
-        return self._core
-
-    @property
-    def closed(self) -> bool:
-        """True if the client is closed."""
-        return self._core is None
 
     def schema(
         self,
@@ -244,37 +250,6 @@ class SchemaRegistry:
             RegistryError: the registry cannot be reached, or rejects the request.
         """
         return self._open.compatibility(subject).wait()
-
-    def close(self) -> None:
-        """Cancels pending requests and closes the client. May be called again."""
-        core, self._core = self._core, None
-        if core is not None:
-            core.close()
-
-    def __enter__(self) -> SchemaRegistry:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return _shown(self, self._arguments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The client is pickled for workers that decode values. The pickle contains the password.
-        return _create, (type(self), *self._arguments)
-
-
-def _create(cls: type[SchemaRegistry], url: Any, auth: Any, context: Any, options: dict[str, Any]) -> SchemaRegistry:
-    return cls(url, auth=auth, context=context, **options)
-
-
-def _shown(client: object, arguments: tuple[Any, Any, Any, dict[str, Any]]) -> str:
-    url, auth, context, _ = arguments
-    name, login = type(client).__name__, "" if auth is None else f", auth={HIDDEN}"
-    return f"{name}({url!r}{login}{'' if context is None else f', context={context!r}'})"
 
 
 def _url_and_options(

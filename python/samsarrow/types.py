@@ -438,6 +438,9 @@ def to_integer(value: int, name: str, minimum: int, maximum: int) -> int:
         number = index(value)
     except TypeError:
         raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+    # `True` is not an id or a version, although `bool` is a subclass of `int`.
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be int, not bool")
     return checked(number, name, minimum, maximum)
 
 

@@ -12,7 +12,7 @@ from samsarrow import aio, ranges
 ASYNC_ONLY = {"AsyncProducer": {"send_and_wait"}}
 # Async methods that have their own docstring. All others have the docstring of the blocking method.
 OWN_DOCSTRINGS = {"AsyncConsumer": {"reader"}, "AsyncProducer": {"send_and_wait", "transaction"}}
-NAMES = ("Consumer", "ShareConsumer", "Producer", "Admin", "SchemaRegistry")
+NAMES = ("Consumer", "ShareConsumer", "Producer", "Admin", "SchemaRegistry", "GlueSchemaRegistry")
 CLASSES = [name for name in NAMES if f"Async{name}" in samsarrow.__all__]
 # Methods that do no I/O, so they are plain functions in both classes.
 NO_IO = {
@@ -27,6 +27,7 @@ NO_IO = {
     "Producer": {"metrics", "transaction"},
     "Admin": {"metrics"},
     "SchemaRegistry": set(),
+    "GlueSchemaRegistry": set(),
 }  # fmt: skip
 
 

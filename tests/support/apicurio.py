@@ -56,12 +56,22 @@ def program() -> Path:
 
 
 def serdes_classpath() -> str:
-    """Returns the class path of Avro's and Apicurio's serializers, which Maven downloads once and `.cache/` keeps."""
+    """Returns the class path of Avro's and Apicurio's serializers."""
+    return classpath("serdes")
+
+
+def glue_classpath() -> str:
+    """Returns the class path of the serializers of AWS."""
+    return classpath("glue")
+
+
+def classpath(name: str) -> str:
+    """Returns the class path of `NAME-pom.xml`, whose jars Maven downloads once; `.cache/` keeps the path."""
     _need_tools()
-    remembered = CACHE / "serdes.classpath"
+    remembered = CACHE / f"{name}.classpath"
     if not remembered.exists() or not all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
         CACHE.mkdir(parents=True, exist_ok=True)
-        _maven("serdes-pom.xml", "build-classpath", f"-Dmdep.outputFile={remembered}")
+        _maven(f"{name}-pom.xml", "build-classpath", f"-Dmdep.outputFile={remembered}")
     return remembered.read_text()
 
 

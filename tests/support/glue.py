@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pytest
 
-from support.apicurio import CACHE, _maven, _need_tools
+from support.apicurio import glue_classpath
 from support.kafka import QUICK_COMPILER, SUPPORT
 
 
@@ -35,16 +33,6 @@ class Moto:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.stop()
-
-
-def glue_classpath() -> str:
-    """Returns the class path of AWS's serializers, which Maven downloads once and `.cache/` keeps."""
-    _need_tools()
-    remembered = CACHE / "glue.classpath"
-    if not remembered.exists() or not all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
-        CACHE.mkdir(parents=True, exist_ok=True)
-        _maven("glue-pom.xml", "build-classpath", f"-Dmdep.outputFile={remembered}")
-    return remembered.read_text()
 
 
 class GlueSerdes:

@@ -20,6 +20,7 @@ import pytest
 
 from samsarrow import (
     AsyncConsumer,
+    AsyncGlueSchemaRegistry,
     Avro,
     Consumer,
     GlueSchemaRegistry,
@@ -96,6 +97,28 @@ def test_registers_and_looks_up_schemas(client: GlueSchemaRegistry) -> None:
         client.schema(name="missing")
     with pytest.raises(SchemaNotFoundError, match=str(UUID(int=7))):
         client.schema(uuid=UUID(int=7))
+
+
+def test_asynchronous_client_has_the_same_calls(moto: Moto) -> None:
+    async def run() -> None:
+        async with AsyncGlueSchemaRegistry(endpoint_url=moto.url, **QUICK) as client:
+            uuid = await client.register("asynchronous", ORDER)
+            assert await client.lookup("asynchronous", ORDER) == uuid
+            by_uuid, by_name = await asyncio.gather(client.schema(uuid=uuid), client.schema(name="asynchronous"))
+            assert by_uuid.guid == by_name.guid == uuid
+            assert await client.compatibility("asynchronous") == "BACKWARD"
+            assert (
+                repr(client) == f"AsyncGlueSchemaRegistry(registry_name='default-registry', endpoint_url='{moto.url}')"
+            )
+            with pytest.raises(TypeError, match="exactly one of uuid and name, not none"):
+                await client.schema()
+            with pytest.raises(SchemaNotFoundError, match="schema missing"):
+                await client.schema(name="missing")
+        assert client.closed
+        with pytest.raises(ClosedError):
+            await client.versions("asynchronous")
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "protobuf"])
@@ -427,6 +450,8 @@ def test_invalid_arguments_are_errors(client: GlueSchemaRegistry, monkeypatch: p
         client.schema()
     with pytest.raises(TypeError, match="exactly one of uuid and name, not uuid and name"):
         client.schema(uuid=UUID(int=1), name="orders")
+    with pytest.raises(TypeError, match="version must be int, not bool"):
+        client.schema(name="orders", version=True)
     with pytest.raises(ConfigurationError, match=r"uuid must be a UUID, such as .*, not 'seven'"):
         client.schema(uuid="seven")
     with pytest.raises(ConfigurationError, match=r"a key of writers must be a UUID, such as .*, not 'seven'"):
