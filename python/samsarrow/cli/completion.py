@@ -115,7 +115,9 @@ def _subjects(connection: Connection) -> list[str]:
     milliseconds = str(round(LIMIT_SECONDS * 1000))
     limits = {"max.retries": "0", "http.connect.timeout.ms": milliseconds, "http.read.timeout.ms": milliseconds}
     connection.options.update({f"{REGISTRY}{name}": value for name, value in limits.items()})
-    return connection.registry.subjects()
+    from samsarrow.cli import registry
+
+    return registry.subjects(connection.registry)
 
 
 topics = _completer("topics", lambda connection: _RESOURCES["topic"](connection.admin))

@@ -17,7 +17,8 @@ from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from samsarrow import Admin, Consumer, Producer, SchemaRegistry, ShareConsumer
+    from samsarrow import Admin, Consumer, Producer, ShareConsumer
+    from samsarrow.cli.registry import Registry
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Connection:
     timeout: float | None
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _admin: Admin | None = None
-    _registry: SchemaRegistry | None = None
+    _registry: Registry | None = None
 
     @property
     def servers(self) -> str:
@@ -46,14 +47,14 @@ class Connection:
         return self._admin
 
     @property
-    def registry(self) -> SchemaRegistry:
+    def registry(self) -> Registry:
         """Schema registry client of the command.
 
         Raises:
             click.UsageError: no registry is configured.
         """
         if self._registry is None:
-            from samsarrow import SchemaRegistry
+            from samsarrow.cli.registry import open_registry
 
             options = self._registry_options
             url = options.pop("url", None)
@@ -62,8 +63,8 @@ class Connection:
                     f"no schema registry: pass --registry URL, {REGISTRY}url in a --command-config file or in "
                     "a --profile, or SAMSARROW_SCHEMA_REGISTRY_URL"
                 )
-            context = options.pop("context", None)
-            self._registry = self._open.enter_context(SchemaRegistry(url, context=context, **options))
+            self._registry = open_registry(url, options)
+            self._open.callback(self._registry.close)
         return self._registry
 
     @property
@@ -260,7 +261,10 @@ def connected_as(
 
 
 _registry_url = section(CONNECTION)(
-    "--registry", "registry_url", metavar="URL,...", help="A schema registry; also SAMSARROW_SCHEMA_REGISTRY_URL."
+    "--registry",
+    "registry_url",
+    metavar="URL,...",
+    help="A schema registry, or glue://REGION/REGISTRY; also SAMSARROW_SCHEMA_REGISTRY_URL.",
 )
 _registry_auth = section(CONNECTION)(
     "--registry-auth",

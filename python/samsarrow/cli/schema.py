@@ -10,6 +10,7 @@ from uuid import UUID
 
 import click
 
+from samsarrow.cli import registry as registries
 from samsarrow.cli.commands import CommandGroup
 from samsarrow.cli.completion import subjects as complete_subjects
 from samsarrow.cli.completion import topics as complete_topics
@@ -32,7 +33,7 @@ def schema() -> None:
     """Show, check and register schemas of a registry.
 
     The registry is set by --registry, or by schema_registry_url in a profile, which may have its other options, such as
-    schema_registry_basic_auth_user_info and schema_registry_ssl_ca_location.
+    schema_registry_basic_auth_user_info and schema_registry_ssl_ca_location. AWS Glue is glue://REGION/REGISTRY.
     """
 
 
@@ -95,16 +96,16 @@ def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str |
     from concurrent.futures import ThreadPoolExecutor
 
     registry = connection.registry
-    subjects = sorted(registry.subjects())
+    subjects = sorted(registries.subjects(registry))
     selected = [name for name in subjects if matches(name, patterns)]
     check_names("subject", patterns, subjects, "the registry")
 
     def look_up(subject: str) -> tuple[object, ...] | KafkaError:
         try:
-            versions, latest = registry.versions(subject), registry.schema(subject=subject)
+            versions, latest = registry.versions(subject), registries.look_up(registry, subject)
         except KafkaError as error:
             return error
-        return subject, versions, latest.schema_type, latest.id
+        return subject, versions, latest.schema_type, latest.guid if latest.id is None else latest.id
 
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         found = list(pool.map(look_up, selected))
@@ -137,7 +138,7 @@ def show_schema(
         raise click.UsageError("pass one of SUBJECT, --id and --guid")
     if subject is None and version != "latest":
         raise click.UsageError("--version is for a SUBJECT")
-    found = connection.registry.schema(id=number, guid=guid, subject=subject, version=version)  # type: ignore[arg-type]
+    found = registries.look_up(connection.registry, subject, version, number, guid)
     references = [f"{ref.name}={ref.subject}:{ref.version}" for ref in found.references]
     if form == "text":
         _print_metadata(found, references)
@@ -182,8 +183,13 @@ def check(
     connection: Connection, subject: str, path: Path, kind: str | None, references: tuple[SchemaReference, ...]
 ) -> None:
     """Check whether a schema is compatible with a subject, without registering it. If not, the exit code is 1."""
+    # Imported here because the import is slow.
+    from samsarrow import GlueSchemaRegistry
+
     text, schema_type = _text(path, kind)
     registry = connection.registry
+    if isinstance(registry, GlueSchemaRegistry):
+        raise click.UsageError("AWS Glue checks the compatibility of a schema only when it is registered")
     registry.check(subject, text, schema_type=schema_type, references=references)
     click.echo(f"{subject}: it may be the next ({registry.compatibility(subject)})")
 
@@ -207,9 +213,7 @@ def register(
 ) -> None:
     """Register a schema as the next version of a subject, and print its id. A registered schema keeps its id."""
     text, schema_type = _text(path, kind)
-    number = connection.registry.register(
-        subject, text, schema_type=schema_type, references=references, normalize=normalize
-    )
+    number = registries.register(connection.registry, subject, text, schema_type, references, normalize)
     show(form, ("subject", "type", "id"), [(subject, schema_type, number)])
 
 

@@ -21,7 +21,8 @@ REGISTRY = "schema.registry."
 _REGISTRY_SECRETS = ("basic.auth.user.info", "bearer.auth.token")
 _REGISTRY_PLAIN = (
     "url", "context", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "http.connect.timeout.ms",
-    "http.read.timeout.ms", "missing.id.retries.wait.ms", "missing.id.cache.ttl.sec",
+    "http.read.timeout.ms", "missing.id.retries.wait.ms", "missing.id.cache.ttl.sec", "aws.profile", "aws.role.arn",
+    "aws.endpoint.url", "aws.compatibility",
 )  # fmt: skip
 _COMMAND = ".command"
 _COMMAND_SECONDS = 60

@@ -81,9 +81,8 @@ class RegistryFormat:
         subject: str | None = self._arguments["subject"]
         if subject is not None:
             return subject
-        # The serializers of AWS name schemas of values after the topic.
-        if isinstance(self._registry, GlueSchemaRegistry) and strategy == "topic" and topic is not None and not key:
-            return topic
+        if strategy == "topic" and topic is not None:
+            return topic_subject(self._registry, topic, key)
         return subject_of(strategy, topic, key, record)
 
     async def _header(self, run: RunCall, schema_id: int | bytes | None) -> bytes:
@@ -133,6 +132,14 @@ def _guid_header(guid: bytes | None) -> bytes:
     if guid is None:
         raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
     return b"\1" + guid
+
+
+def topic_subject(registry: Registry | None, topic: str, key: bool) -> str:
+    """Returns the subject, or in AWS Glue the name of the schema, of values or keys of a topic."""
+    # The serializers of AWS name schemas of values after the topic.
+    if isinstance(registry, GlueSchemaRegistry) and not key:
+        return topic
+    return subject_of("topic", topic, key, None)
 
 
 def _framing(framing: str, registry: Registry | None) -> str:

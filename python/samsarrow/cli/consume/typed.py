@@ -218,6 +218,7 @@ class ReadFormats:
         if form not in SCHEMAS:
             return form
         import samsarrow
+        from samsarrow.values.registry_schemas import topic_subject
 
         registry = connection.registry if connection.has_registry else None
         if registry is None and schema is None:
@@ -238,7 +239,7 @@ class ReadFormats:
             numbered = bool(colon) and version.isdecimal()
             arguments["subject"], arguments["version"] = (base, int(version)) if numbered else (subject, "latest")
         elif topic is not None:
-            arguments["subject"] = f"{topic}-{name}"
+            arguments["subject"] = topic_subject(registry, topic, name == "key")
         elif registry is not None:
             raise click.UsageError(
                 f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE sets the schema "

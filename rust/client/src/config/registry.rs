@@ -152,6 +152,12 @@ impl RegistryOptions {
         context: Option<String>,
         pairs: impl IntoIterator<Item = (String, OptionValue)>,
     ) -> Result<Self> {
+        if urls.iter().any(|url| url.trim_start().to_ascii_lowercase().starts_with("glue:")) {
+            return Err(Error::configuration(
+                "a glue:// URL names AWS Glue Schema Registry, which is read by GlueSchemaRegistry in Python and by the \
+                 command line, not by SchemaRegistry and not in Spark",
+            ));
+        }
         let (mut own, mut values) = (BTreeMap::new(), Values::default());
         for (spelling, value) in pairs {
             let dotted = spelling.replace('_', ".");
@@ -276,6 +282,12 @@ mod tests {
         }
         let options = parse(&[("basic.auth.user.info", "u:hunter2")]).unwrap();
         assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn urls_of_glue_are_rejected() {
+        let error = RegistryOptions::parse(vec!["Glue://eu-central-1".to_owned()], None, []).unwrap_err().to_string();
+        assert!(error.contains("GlueSchemaRegistry in Python"), "{error}");
     }
 
     #[test]

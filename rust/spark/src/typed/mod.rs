@@ -18,7 +18,7 @@ use std::time::Duration;
 use samsarrow_client::schema_registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::primitive_serdes::Plain;
-use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};
+use samsarrow_values::{Format, Options, Part, SchemaError, Writers, json, proto};
 use serde_json::{Value, json as value};
 
 pub(crate) use self::evolution::Evolution;
@@ -226,7 +226,7 @@ impl Typed {
         writers: Arc<Mutex<Writers>>,
     ) -> Result<Format> {
         let invalid = |error: SchemaError| Error::configuration(error.to_string());
-        let framing = |names: &[&str]| Framing::among(names, &self.framing).map_err(Error::configuration);
+        let framing = |names: &[&str]| options::framing(names, &self.framing);
         let (text, needed, links) = match (&self.schema, registered) {
             (Some(text), _) => (text.as_str(), &[][..], &[][..]),
             (None, Some(registered)) => {

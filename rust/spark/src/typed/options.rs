@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error as ClientError;
-use samsarrow_values::Part;
 use samsarrow_values::path::listed;
 use samsarrow_values::primitive_serdes::Plain;
+use samsarrow_values::{Framing, Part};
 use serde_json::Value;
 
 use super::{FormatName, Typed, written_options};
@@ -296,6 +296,20 @@ fn evolution<'a>(
         return Err(Error::configuration(format!("option {part}.evolution has no effect without {REGISTRY}url")));
     }
     Ok(Some(millis.unwrap_or(EVOLUTION_INTERVAL)))
+}
+
+/// Returns the framing with the name `name`, which must be one of `names`.
+///
+/// # Errors
+/// Fails if the name is unknown, or if it is `glue`, for which Spark has no registry.
+pub(super) fn framing(names: &[&str], name: &str) -> Result<Framing> {
+    if name == "glue" {
+        return Err(Error::configuration(
+            "framing glue: Spark does not read schemas from AWS Glue Schema Registry; read value as bytes, and decode it \
+             in mapInArrow with samsarrow.decode_values and Avro(GlueSchemaRegistry(...))",
+        ));
+    }
+    Framing::among(names, name).map_err(Error::configuration)
 }
 
 /// Parses a JSON object of file names and file contents. Returns the contents.

@@ -136,7 +136,11 @@ fn registry_passwords_are_hidden() {
 #[test]
 fn format_errors_name_the_options() {
     let node = r#"{"type":"record","name":"N","fields":[{"name":"next","type":["null","N"]}]}"#;
-    for (schema, framing, text) in [(ORDER, "x", "framing must be auto, header"), (node, "none", "give `recursion`")] {
+    for (schema, framing, text) in [
+        (ORDER, "x", "framing must be auto, header"),
+        (ORDER, "glue", "does not read schemas from AWS Glue"),
+        (node, "none", "give `recursion`"),
+    ] {
         let options = [("value.format", "avro"), ("value.schema", schema), ("value.framing", framing)];
         let error = parse(&options).unwrap().typed[0].spark_type(None).unwrap_err().to_string();
         assert!(error.contains(text) && error.ends_with(". This is about the options value.*."), "{error}");

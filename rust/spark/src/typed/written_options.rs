@@ -131,7 +131,7 @@ fn framing_of(format: FormatName, name: &str) -> Result<Framing> {
         names.push("single-object");
     }
     names.push("none");
-    Framing::among(&names, name).map_err(Error::configuration)
+    super::options::framing(&names, name)
 }
 
 /// Returns the Arrow type of a column of the DataFrame.
