@@ -203,7 +203,13 @@ class BackupRun:
 
     def _plan_topic(self, admin: Admin, name: str, before: TopicBackup | None) -> tuple[TopicBackup, list[int]]:
         start: ranges.Bound = "earliest"
+        description = admin.describe_topics([name], timeout=self._timeout)[name]
         if before is not None:
+            if None not in (before.topic_id, description.topic_id) and before.topic_id != description.topic_id:
+                raise OffsetOutOfRangeError(
+                    f"topic {name} was deleted and recreated since its last backup to {self._path}, which keeps the "
+                    "records of the old topic: back up the new topic to another folder"
+                )
             ends = {TopicPartition(name, p.partition): p.end for p in before.partitions}
             start = Offsets(name, ends, before.topic_id)
         plan = self._ranges(name, start, "latest")
@@ -215,7 +221,6 @@ class BackupRun:
             kept = old.get(tp.partition, PartitionBackup(tp.partition, first, end))
             losses = (*kept.lost, lost[tp.partition]) if tp.partition in lost else kept.lost
             partitions.append(replace(kept, end=end, lost=losses))
-        description = admin.describe_topics([name], timeout=self._timeout)[name]
         resource = ConfigResource.topic(name)
         entries = admin.describe_configs([resource], timeout=self._timeout)[resource].values()
         configs = {
@@ -244,8 +249,8 @@ class BackupRun:
 
     def _explained(self, error: OffsetOutOfRangeError) -> OffsetOutOfRangeError:
         error.add_note(
-            f"the backup in {self._path} cannot continue: if the topic was created again, use another folder; if "
-            "retention removed records, --skip-lost (on_data_loss='skip') backs up the rest"
+            f"the backup in {self._path} cannot continue: if the topic was deleted and recreated, back up the new topic "
+            "to another folder; if retention removed records, --skip-lost (on_data_loss='skip') backs up the rest"
         )
         return error
 
