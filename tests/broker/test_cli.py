@@ -114,7 +114,7 @@ def test_a_web_server_is_reported_once():
         done = run("topics", "list", "-b", f"127.0.0.1:{server.getsockname()[1]}", "--timeout", "5")
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (1, "")
-    assert line.endswith("does not speak Kafka: it answers in HTTP")
+    assert line.endswith("does not speak Kafka: it responds with HTTP")
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def test_client_credentials_grant(broker: Broker, issuer: Issuer) -> None:
     assert REFUSED in asks(broker, issuer, https_ca_pem=issuer.ca.read_text(), https_ca_location=None)
     assert REFUSED in asks(broker, issuer, sasl_oauthbearer_token_endpoint_url=issuer.open_url)
     wrong = {"sasl.oauthbearer.client.credentials.client.secret": "hunter2"}
-    assert "it answers 401: invalid_client: nobody we know" in asks(broker, issuer, **wrong)
+    assert "it responds with 401: invalid_client: nobody we know" in asks(broker, issuer, **wrong)
 
 
 def test_client_id_in_jaas(broker: Broker, issuer: Issuer) -> None:
@@ -331,7 +331,7 @@ def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str
     }
     assert REFUSED in asks(broker, issuer, **options)
     issuer.trusted.clear()
-    assert "it answers 401" in asks(broker, issuer, **options)
+    assert "it responds with 401" in asks(broker, issuer, **options)
     options["sasl.oauthbearer.assertion.private.key.passphrase"] = "wrong"
     with pytest.raises(ConfigurationError, match=r"sasl\.oauthbearer\.assertion\.private\.key\.passphrase"):
         asks(broker, issuer, **options)
@@ -340,12 +340,12 @@ def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("redirect", "it answers 307 and a redirect to https://localhost"),
-        ("html", "the answer is no JSON object (text/html, 27 bytes): is this a token endpoint?"),
+        ("redirect", "it responds with 307 and a redirect to https://localhost"),
+        ("html", "the response is not a JSON object (text/html, 27 bytes): is this a token endpoint?"),
         ("huge", "the answer has more than 1048576 bytes"),
         ("endless", "the answer has more than 1048576 bytes"),
         ("expired", "the token had ended 6"),
-        ("echo", "it answers 400: invalid_request: [hidden] Basic [hidden] [hidden]\\u{1b}[2J"),
+        ("echo", "it responds with 400: invalid_request: [hidden] Basic [hidden] [hidden]\\u{1b}[2J"),
     ],
 )
 def test_hostile_responses_are_rejected(broker: Broker, issuer: Issuer, mode: str, expected: str) -> None:
@@ -358,7 +358,7 @@ def test_hostile_responses_are_rejected(broker: Broker, issuer: Issuer, mode: st
 
 def test_unavailable_issuer_is_retried_and_named(broker: Broker, issuer: Issuer) -> None:
     issuer.mode = "down"
-    assert "it answers 503" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000)
+    assert "it responds with 503" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000)
     issuer.mode = "slow"
     options = {"sasl.login.read.timeout.ms": 300, "sasl.login.retry.backoff.max.ms": 500}
     assert "no complete response within 300 ms" in asks(broker, issuer, KafkaTimeoutError, **options)

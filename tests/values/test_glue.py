@@ -387,7 +387,7 @@ def test_rejected_version_is_incompatible(scripted: str) -> None:
     with GlueSchemaRegistry(endpoint_url=scripted, **QUICK) as client:
         with pytest.raises(SchemaIncompatibleError) as caught:
             client.register("orders", ORDER)
-        assert caught.value.reasons == ["the compatibility of the schema is FULL; AWS Glue gives no other reason"]
+        assert caught.value.reasons == ["the compatibility of the schema is FULL; AWS Glue reports no other reason"]
         Scripted.responses["GetSchemaByDefinition"] = [
             (200, {"SchemaVersionId": str(UUID(int=3)), "Status": "FAILURE"})
         ]

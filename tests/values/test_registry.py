@@ -433,12 +433,12 @@ def test_contexts(registry: Registry) -> None:
     ("body", "expected"),
     [
         (b" " * ((16 << 20) + 1), "more than 16777216 bytes"),
-        (b"<html>", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"<html>", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b"[]", "is this its url"),
         (b'{"schema": 1}', "is this its url"),
         (b'{"schema": "x", "references": [{"name": "n"}]}', "is this its url"),
-        (b"", "no JSON"),
+        (b"", "not JSON"),
     ],
     ids=["huge", "html", "deep", "list", "number", "reference", "empty"],
 )

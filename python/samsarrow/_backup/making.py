@@ -249,8 +249,8 @@ class BackupRun:
 
     def _explained(self, error: OffsetOutOfRangeError) -> OffsetOutOfRangeError:
         error.add_note(
-            f"the backup in {self._path} cannot continue: if the topic was deleted and recreated, back up the new topic "
-            "to another folder; if retention removed records, --skip-lost (on_data_loss='skip') backs up the rest"
+            f"the backup in {self._path} cannot continue: if the topic was deleted and recreated, back up the new "
+            "topic to another folder; if retention removed records, --skip-lost (on_data_loss='skip') backs up the rest"
         )
         return error
 

@@ -142,7 +142,7 @@ fn assert_message(error: &Error, parts: &[&str]) {
 #[tokio::test]
 async fn errors_identify_hosts_that_are_not_kafka() {
     let cases: &[(&[u8], &str)] = &[
-        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "does not speak Kafka: it answers in HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "does not speak Kafka: it responds with HTTP"),
         (&[0x15, 3, 3, 0, 2, 2, 40], "security.protocol=SSL"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not a Kafka broker"),
         (&[0xff; 64], "invalid response length -1"),

@@ -164,7 +164,7 @@ impl AclFilter {
             || self.operation == AclOperation::Unknown
             || self.permission == AclPermission::Unknown;
         if unknown {
-            return Err(Error::configuration(format!("a filter for ACLs cannot ask for what is unknown: {self}")));
+            return Err(Error::configuration(format!("a filter for ACLs must not have the value UNKNOWN: {self}")));
         }
         Ok(())
     }

@@ -137,7 +137,7 @@ impl Admin {
                 if batch.version < CREATE_DEFAULTS && defaults && topic.assignment.is_empty() {
                     return Err(Error::UnsupportedVersion(format!(
                         "topic {}: the broker's own number of partitions and replicas (-1) needs Kafka 2.4 or later, and \
-                         this broker is older (CreateTopics v{}): give both numbers",
+                         this broker is older (CreateTopics v{}): pass both numbers",
                         topic.name, batch.version
                     )));
                 }

@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn servers_that_are_not_kafka_are_logged_at_the_second_attempt() {
         let connect_errors = ConnectErrorLog::default();
-        let http = Error::protocol("a:1", "does not speak Kafka: it answers in HTTP");
+        let http = Error::protocol("a:1", "does not speak Kafka: it responds with HTTP");
         assert_eq!([(); 3].map(|()| connect_errors.is_to_warn("a:1", &http)), [false, true, false]);
         connect_errors.log_connected("samsarrow-client", 1, "a:1");
         assert_eq!([(); 3].map(|()| connect_errors.is_to_warn("a:1", &http)), [false, true, false]);

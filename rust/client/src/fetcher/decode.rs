@@ -109,7 +109,7 @@ fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, sink: &ChunkSink) {
             let bytes = memory_of(&batch);
             Item::Chunk(Chunk { batch, segments, bytes })
         }
-        Err(error) => Item::Error(Error::corrupt(format!("Arrow refuses the decoded columns: {error}"))),
+        Err(error) => Item::Error(Error::corrupt(format!("Arrow rejects the decoded columns: {error}"))),
     });
 }
 

@@ -162,7 +162,7 @@ impl Shared {
 
     /// Returns `batch` with a dictionary that contains the topics of all earlier batches.
     pub(crate) fn with_topics(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let rejected = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
+        let rejected = |error| Error::corrupt(format!("Arrow rejects the dictionary of topics: {error}"));
         self.topics.renew(batch).map_err(rejected)
     }
 

@@ -139,7 +139,7 @@ fn frame_size(bytes: [u8; 4], limit: usize, is_logging_in: bool) -> std::result:
     match &bytes {
         // Servers respond to requests that are not HTTP with a status line, or only with a page.
         b"HTTP" | b"<!DO" | b"<!do" | b"<HTM" | b"<htm" => {
-            return Err("does not speak Kafka: it answers in HTTP".into());
+            return Err("does not speak Kafka: it responds with HTTP".into());
         }
         [0x15 | 0x16, 0x03, _, _] => {
             return Err(

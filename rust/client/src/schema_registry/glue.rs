@@ -144,7 +144,7 @@ impl Glue {
         let text = |response: &Value, names: [&str; 2]| {
             names.iter().find_map(|name| response.get(name).and_then(Value::as_str)).map(str::to_owned)
         };
-        let uuid = text(response, ["SchemaVersionId", "SchemaVersionId"]);
+        let uuid = text(response, ["SchemaVersionId"; 2]);
         let uuid = uuid.ok_or_else(|| unexpected_response(transport, context))?;
         let bytes = parse_uuid(&uuid).ok_or_else(|| unexpected_response(transport, context))?;
         let mut status = text(response, ["Status", "SchemaVersionStatus"]);
@@ -171,7 +171,7 @@ impl Glue {
     async fn incompatible(&self, transport: &Transport, name: &str, uuid: &str) -> Error {
         let mode = self.compatibility(transport, Some(name)).await.unwrap_or_else(|_| "unknown".to_owned());
         let text = format!("schema {name}: {} rejects version {uuid} as incompatible", transport.url());
-        let reason = format!("the compatibility of the schema is {mode}; AWS Glue gives no other reason");
+        let reason = format!("the compatibility of the schema is {mode}; AWS Glue reports no other reason");
         Error::SchemaIncompatible { text, reasons: vec![reason] }
     }
 }

@@ -204,7 +204,7 @@ impl Registry {
             _ => vec![error_response.message],
         };
         let text =
-            format!("{context}: {} refuses it, because it is incompatible with earlier versions", error_response.url);
+            format!("{context}: {} rejects it, because it is incompatible with earlier versions", error_response.url);
         Err(Error::SchemaIncompatible { text, reasons })
     }
 

@@ -70,7 +70,7 @@ impl ErrorResponse {
         } else {
             ""
         };
-        let reason = format!("{context}: it answers {} {}{hint}", self.code, self.message);
+        let reason = format!("{context}: it responds with {} {}{hint}", self.code, self.message);
         Error::Registry { url: self.url, reason, status: Some(self.status.as_u16()), retriable: false }
     }
 }
@@ -270,13 +270,18 @@ impl Transport {
         let status = response.status;
         let json: Option<Value> = serde_json::from_slice(&response.body).ok();
         if status.is_success() {
-            let not_json =
-                || registry_error(endpoint, Some(status), "it answers no JSON: is this a registry's url?".to_owned());
+            let not_json = || {
+                registry_error(
+                    endpoint,
+                    Some(status),
+                    "the response is not JSON: is this the url of a registry?".to_owned(),
+                )
+            };
             return json.map(Ok).ok_or_else(not_json);
         }
         if status.is_redirection() {
             let target = self.shown(response.location.as_deref().unwrap_or("nowhere"));
-            let text = format!("it answers {} and names {target}: give that url", status.as_u16());
+            let text = format!("it redirects ({}) to {target}: pass that url", status.as_u16());
             return Err(registry_error(endpoint, Some(status), text));
         }
         let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
@@ -289,14 +294,16 @@ impl Transport {
             retriable,
         };
         match status {
-            StatusCode::UNAUTHORIZED => Err(failed(format!("it refuses the login (401 {message}): check auth"), false)),
+            StatusCode::UNAUTHORIZED => Err(failed(format!("it rejects the login (401 {message}): check auth"), false)),
             StatusCode::FORBIDDEN => {
                 Err(failed(format!("it does not allow this (403 {message}): this login needs more rights"), false))
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Err(failed(format!("it answers {} {message}", status.as_u16()), true))
+                Err(failed(format!("it responds with {} {message}", status.as_u16()), true))
             }
-            _ if status.is_server_error() => Err(failed(format!("it answers {} {message}", status.as_u16()), true)),
+            _ if status.is_server_error() => {
+                Err(failed(format!("it responds with {} {message}", status.as_u16()), true))
+            }
             _ => {
                 let code = code.unwrap_or_else(|| status.as_u16().into());
                 // Missing schemas, subjects and versions have codes such as 40403, and an unknown path has the code 404.

@@ -103,8 +103,8 @@ async fn unknown_group_is_an_error_in_every_version() {
 async fn delete_groups_and_delete_offsets() {
     let (broker, admin, groups) = start(&[]).await;
     broker.fail_next(ApiKey::DeleteGroups, Fault::Error(ErrorCode::NOT_COORDINATOR), 2);
-    let asked = ["g0".to_owned(), "nobody".to_owned(), "g1".to_owned()];
-    let done = admin.delete_groups(&asked, SOON).await.unwrap();
+    let requested = ["g0".to_owned(), "nobody".to_owned(), "g1".to_owned()];
+    let done = admin.delete_groups(&requested, SOON).await.unwrap();
     let codes: Vec<_> = done.iter().map(|(_, done)| done.as_ref().err().and_then(|error| error.code())).collect();
     assert_eq!(codes, [None, Some(ErrorCode::GROUP_ID_NOT_FOUND.code()), None]);
     assert_eq!(admin.list_groups(&GroupFilter::default(), SOON).await.unwrap().len(), groups.len() - 2);

@@ -91,8 +91,8 @@ async fn final_errors_concern_the_group_or_the_request() {
         let error = admin.commit_offsets("g", &[(tp(0), at(1)), (tp(1), at(1))], &none, SOON).await.unwrap_err();
         assert_eq!(error.code(), Some(code.code()));
         broker.fail_next(ApiKey::OffsetFetch, Fault::Error(code), 1);
-        let asked = [("g".to_owned(), None), ("h".to_owned(), None)];
-        let found = admin.fetch_offsets(&asked, &FetchSettings::default(), SOON).await.unwrap();
+        let requested = [("g".to_owned(), None), ("h".to_owned(), None)];
+        let found = admin.fetch_offsets(&requested, &FetchSettings::default(), SOON).await.unwrap();
         assert!(found.iter().all(|(_, found)| found.as_ref().unwrap_err().code() == Some(code.code())), "{found:?}");
     }
     let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
@@ -101,8 +101,8 @@ async fn final_errors_concern_the_group_or_the_request() {
     assert!(done.iter().all(|(_, outcome)| outcome.as_ref().unwrap_err().code() == Some(code.code())), "{done:?}");
     // If the coordinator keeps loading, the call times out, and the error contains this cause.
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
-    let asked = [("g".to_owned(), None)];
-    let found = admin.fetch_offsets(&asked, &FetchSettings::default(), Duration::from_secs(1)).await.unwrap();
+    let requested = [("g".to_owned(), None)];
+    let found = admin.fetch_offsets(&requested, &FetchSettings::default(), Duration::from_secs(1)).await.unwrap();
     let text = found[0].1.as_ref().unwrap_err().to_string();
     assert!(text.contains("group g took longer") && text.contains("COORDINATOR_LOAD_IN_PROGRESS"), "{text}");
     broker.shutdown().await;
@@ -115,8 +115,8 @@ async fn invalid_response_is_an_error_that_names_the_api() {
     let error = admin.commit_offsets("g", &[(tp(0), at(1))], &CommitSettings::default(), SOON).await.unwrap_err();
     assert!(error.to_string().contains("OffsetCommit"), "{error}");
     broker.fail_next(ApiKey::OffsetFetch, Fault::Garbage, 1);
-    let asked = [("g".to_owned(), None)];
-    let error = admin.fetch_offsets(&asked, &FetchSettings::default(), SOON).await.unwrap_err();
+    let requested = [("g".to_owned(), None)];
+    let error = admin.fetch_offsets(&requested, &FetchSettings::default(), SOON).await.unwrap_err();
     assert!(error.to_string().contains("OffsetFetch"), "{error}");
     broker.shutdown().await;
 }
@@ -131,8 +131,8 @@ async fn offsets_in_zookeeper_need_no_coordinator() {
         broker.stop_node(node).await.unwrap();
         let group = format!("g{node}");
         assert_eq!(admin.commit_offsets(&group, &[(tp(0), at(7))], &commit, SOON).await.unwrap(), [(tp(0), Ok(()))]);
-        let asked = [(group.clone(), Some(vec![tp(0), tp(1)]))];
-        let found = admin.fetch_offsets(&asked, &fetch, SOON).await.unwrap();
+        let requested = [(group.clone(), Some(vec![tp(0), tp(1)]))];
+        let found = admin.fetch_offsets(&requested, &fetch, SOON).await.unwrap();
         assert_eq!(found, [(group, Ok(vec![(tp(0), Some(at(7))), (tp(1), None)]))]);
         broker.start_node(node).await.unwrap();
     }

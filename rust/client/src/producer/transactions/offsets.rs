@@ -187,8 +187,8 @@ impl Transactions {
         let no_member = member.generation < 0 && member.member_id.is_empty();
         if version < FIRST_WITH_MEMBER && !no_member {
             return Err(Error::UnsupportedVersion(format!(
-                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{FIRST_WITH_MEMBER}) can refuse the offsets of a member that \
-                 lost its partitions; give the group alone to do without"
+                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{FIRST_WITH_MEMBER}) can reject the offsets of a member that \
+                 lost its partitions; pass the group id alone to skip this check"
             )));
         }
         let partition =

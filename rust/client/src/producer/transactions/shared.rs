@@ -104,7 +104,7 @@ impl Shared {
 }
 
 pub(super) fn not_transactional(call: &str) -> Error {
-    Error::State(format!("{call}: this producer has no transactions: give it the option transactional.id"))
+    Error::State(format!("{call}: this producer has no transactions: set the option transactional.id"))
 }
 
 /// Returns the transaction state, or an error for a producer without `transactional.id`.

@@ -56,7 +56,11 @@ pub(super) fn read(endpoint: &Endpoint, response: &Response, shown: impl Fn(&str
     let json: Option<Value> = serde_json::from_slice(&response.body).ok();
     if status.is_success() {
         let not_json = || {
-            registry_error(endpoint, Some(status), "it answers no JSON: is this the endpoint of AWS Glue?".to_owned())
+            registry_error(
+                endpoint,
+                Some(status),
+                "the response is not JSON: is this the endpoint of AWS Glue?".to_owned(),
+            )
         };
         return json.map(Ok).ok_or_else(not_json);
     }
@@ -90,9 +94,9 @@ pub(super) fn read(endpoint: &Endpoint, response: &Response, shown: impl Fn(&str
         | "InternalServiceException"
         | "OperationTimeoutException"
         | "ConcurrentModificationException"
-        | "RequestLimitExceeded" => Err(failed(format!("it answers {code}: {message}"), true)),
+        | "RequestLimitExceeded" => Err(failed(format!("it responds with {code}: {message}"), true)),
         _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-            Err(failed(format!("it answers {} {code} {message}", status.as_u16()), true))
+            Err(failed(format!("it responds with {} {code} {message}", status.as_u16()), true))
         }
         _ => {
             let missing = code == "EntityNotFoundException";

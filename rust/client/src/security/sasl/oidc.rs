@@ -180,14 +180,15 @@ impl Oidc {
         if status.is_redirection() {
             let target = redactor.redact(response.location.as_deref().unwrap_or("nowhere"));
             return Err(self.fatal(format!(
-                "it answers {} and a redirect to {target}; secrets are not sent to a redirect's target: set option {URL} to \
+                "it responds with {} and a redirect to {target}; secrets are not sent to a redirect's target: set option {URL} to \
                  the final address",
                 status.as_u16()
             )));
         }
         let json: Option<Value> = serde_json::from_slice(&response.body).ok();
         if !status.is_success() {
-            let reason = format!("it answers {}{}", status.as_u16(), error_details(json.as_ref(), response, redactor));
+            let reason =
+                format!("it responds with {}{}", status.as_u16(), error_details(json.as_ref(), response, redactor));
             let retriable = status.is_server_error()
                 || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
             let url = &self.client.endpoint.display_url;
@@ -195,7 +196,7 @@ impl Oidc {
         }
         let Some(Value::Object(fields)) = json else {
             let text = error_details(None, response, redactor);
-            return Err(self.fatal(format!("the answer is no JSON object{text}: is this a token endpoint?")));
+            return Err(self.fatal(format!("the response is not a JSON object{text}: is this a token endpoint?")));
         };
         // As in Java's client, the token may be in either of these fields.
         let token = ["access_token", "id_token"].iter().find_map(|name| fields.get(*name)?.as_str());

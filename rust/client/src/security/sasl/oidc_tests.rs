@@ -118,24 +118,24 @@ async fn rejection_is_fatal_and_redacted() {
     let error = token_of(http("401 Unauthorized", "", echo)).await.unwrap_err();
     assert!(error.fatal() && !error.retriable());
     let message = error.to_string();
-    let expected = "/token: it answers 401: invalid_client: [hidden] [hidden] aHVudGVyMg\\u{7} [hidden]";
+    let expected = "/token: it responds with 401: invalid_client: [hidden] [hidden] aHVudGVyMg\\u{7} [hidden]";
     assert!(message.ends_with(expected), "{message}");
     for (response, expected) in [
         (
             http("400 Bad Request", "Content-Type: text/html; charset=x\r\n", "<html>"),
-            "it answers 400 (text/html, 6 bytes)",
+            "it responds with 400 (text/html, 6 bytes)",
         ),
-        (http("403 Forbidden", "", ""), "it answers 403"),
+        (http("403 Forbidden", "", ""), "it responds with 403"),
         (
             http("302 Found", "Location: http://evil.example/\r\n", ""),
             "a redirect to http://evil.example/; secrets are not",
         ),
-        (http("307 Temporary Redirect", "", ""), "it answers 307 and a redirect to nowhere"),
+        (http("307 Temporary Redirect", "", ""), "it responds with 307 and a redirect to nowhere"),
         (
             http("200 OK", "Content-Type: text/html\r\n", "<html>sign in</html>"),
-            "is no JSON object (text/html, 20 bytes)",
+            "is not a JSON object (text/html, 20 bytes)",
         ),
-        (http("200 OK", "", "[]"), "is no JSON object"),
+        (http("200 OK", "", "[]"), "is not a JSON object"),
         (http("200 OK", "", r#"{"token": "t"}"#), "the answer has no access_token; it has token"),
         (http("200 OK", "", r#"{"access_token": "a b"}"#), "access_token: the token has the character ' '"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{".to_vec(), "more than 1048576 bytes"),
@@ -155,7 +155,7 @@ async fn retriable_failures_are_retried_with_a_limit() {
     assert_eq!(requests.lock().unwrap().len(), 4);
     let (url, requests) = issuer(vec![http("500 Oops", "", "")]).await;
     let error = oidc(&url, &CLIENT).unwrap().fetch().await.unwrap_err();
-    assert!(error.retriable() && error.to_string().contains("it answers 500"), "{error}");
+    assert!(error.retriable() && error.to_string().contains("it responds with 500"), "{error}");
     assert!((2..12).contains(&requests.lock().unwrap().len()), "{}", requests.lock().unwrap().len());
     for garbage in [vec![b'a'; 200_000], b"SSH-2.0-OpenSSH\r\n".to_vec()] {
         let error = token_of(garbage).await.unwrap_err();

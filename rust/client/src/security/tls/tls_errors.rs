@@ -199,7 +199,7 @@ pub(crate) fn handshake(
             | InvalidMessage::MessageTooLarge
             | InvalidMessage::InvalidEmptyPayload,
         ) if !matches!(first, [0x14..=0x17, 3, ..]) => match first {
-            [b'H', b'T', b'T', b'P', ..] => "does not speak TLS: it answers in HTTP".into(),
+            [b'H', b'T', b'T', b'P', ..] => "does not speak TLS: it responds with HTTP".into(),
             _ => not_tls(plaintext_protocol),
         },
         rustls::Error::PeerIncompatible(
