@@ -7,6 +7,7 @@ pub mod metadata;
 mod broker;
 mod broker_selection;
 mod controllers;
+mod metadata_changes;
 mod refresh;
 mod requests;
 mod telemetry;
