@@ -1,4 +1,4 @@
-"""Where Spark looks: a top-level package `pyspark_*` with a class `DefaultSource` is found without `register()`."""
+"""Entry point for Spark, which finds the class `DefaultSource` of packages named `pyspark_*` without `register()`."""
 
 from samsarrow.spark import KafkaDataSource as DefaultSource
 

@@ -1,4 +1,4 @@
-"""Readers that stop at given end offsets, and row selection in batches."""
+"""Readers that stop at end offsets, and row selection in batches."""
 
 from __future__ import annotations
 

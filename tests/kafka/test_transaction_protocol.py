@@ -356,7 +356,7 @@ def idempotence(s: Script) -> None:
     s.read()
 
 
-def asked_by_brokers(s: Script) -> None:
+def versions_requested_by_brokers(s: Script) -> None:
     p = s.init()
     s.add_many((p, "", True, [0, 1]))
     s.add_many((p, "", False, [0]))
@@ -366,7 +366,7 @@ def asked_by_brokers(s: Script) -> None:
     s.describe()
 
 
-def refusals(s: Script) -> None:
+def rejections(s: Script) -> None:
     p = s.init()
     s.add(p, 0, 77)
     s.add(p, topic="there-is-no-such-topic")
@@ -557,8 +557,8 @@ def timeouts(s: Script) -> None:
 SCRIPTS = [
     first_version,
     idempotence,
-    asked_by_brokers,
-    refusals,
+    versions_requested_by_brokers,
+    rejections,
     epochs,
     fenced_by_another,
     offsets,

@@ -53,18 +53,18 @@ class SparkProcess:
             return "", f"nothing after {timeout:g} s"
         if line is None:
             code = self._process.wait()
-            return None if code == 0 else ("", f"the process ended with exit code {code}: {self.said()}")
+            return None if code == 0 else ("", f"the process ended with exit code {code}: {self.last_output()}")
         output = json.loads(line)
         return output["feature"], output["error"]
 
     def outcomes(self, timeout: float) -> Iterator[tuple[str, str | None]]:
         """Yields all outcomes; the last one has no name if the process failed."""
-        while (told := self.next(timeout)) is not None:
-            yield told
-            if not told[0]:
+        while (message := self.next(timeout)) is not None:
+            yield message
+            if not message[0]:
                 return
 
-    def said(self) -> str:
+    def last_output(self) -> str:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")[-1500:]
 
@@ -75,9 +75,9 @@ class SparkProcess:
             self._process.stdin.write(bootstrap_servers + "\n")
             self._process.stdin.flush()
         except OSError:
-            return Outcome(SPARK.name, DEFECT, self.said())
-        told = self.next(SPARK.limit)
-        error = "the process ended" if told is None else told[1]
+            return Outcome(SPARK.name, DEFECT, self.last_output())
+        message = self.next(SPARK.limit)
+        error = "the process ended" if message is None else message[1]
         return judge(SPARK, version, error, refusal=True)
 
     def __enter__(self) -> SparkProcess:

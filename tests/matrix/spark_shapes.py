@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 from spark_rows import PARTITIONS, SCHEMA, START, TOPIC, produced, rows_of
-from spark_smoke import FORMATS, SCRATCH, equal, formatted, orders, ran_to_its_end, session, told
+from spark_smoke import FORMATS, SCRATCH, equal, formatted, orders, ran_to_its_end, report, session
 
 from samsarrow.testing import Broker, Registry
 
@@ -369,7 +369,7 @@ def main(jar: str, *names: str) -> None:
             tries = {name: lambda query=query: shapes.compare(query) for name, query in SHAPES.items()}
             tries |= {step.__name__: step for step in steps}
             for name in names or tries:
-                told(name, tries[name])
+                report(name, tries[name])
     finally:
         spark.stop()
 

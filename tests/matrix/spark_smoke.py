@@ -183,7 +183,7 @@ class Smoke:
 FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "stream_write", "typed")
 
 
-def told(feature: str, step: Callable[[], None]) -> None:
+def report(feature: str, step: Callable[[], None]) -> None:
     """Runs a step and prints its outcome."""
     error = None
     try:
@@ -208,12 +208,12 @@ def main(*arguments: str) -> None:
         check_session(spark)
         if arguments == ("--batches",):
             for number, servers in enumerate(addresses()):
-                told("spark", lambda n=number, s=servers: Smoke(spark, s).batch(f"spark-{n}"))
+                report("spark", lambda n=number, s=servers: Smoke(spark, s).batch(f"spark-{n}"))
             return
         with Broker(topics={"batch": 1, "copy": 1, **{f"typed-{kind}": 1 for kind in FORMATS}}) as broker:
             smoke = Smoke(spark, broker.bootstrap_servers)
             for feature in FEATURES:
-                told(feature, getattr(smoke, feature))
+                report(feature, getattr(smoke, feature))
     finally:
         spark.stop()
 

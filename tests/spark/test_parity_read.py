@@ -171,7 +171,7 @@ def ahead(request: pytest.FixtureRequest, spark: Any, topics: Topics) -> Iterato
 
 @pytest.mark.parametrize("name", CASES)
 def test_batch_read_matches_connector(ahead: Ahead, name: str) -> None:
-    theirs, *ours = (ahead.said(name)[source] for source in SOURCES)
+    theirs, *ours = (ahead.result_of(name)[source] for source in SOURCES)
     if name in DIFFERENT:
         assert theirs != DIFFERENT[name], "no difference any more: is docs/spark.md still true?"
     assert ours == [DIFFERENT.get(name, theirs)] * len(ours)

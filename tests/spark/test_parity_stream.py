@@ -85,7 +85,7 @@ def ahead(
 
 @pytest.mark.parametrize("name", CASES)
 def test_stream_matches_connector(ahead: Ahead, name: str) -> None:
-    results = ahead.said(name)
+    results = ahead.result_of(name)
     by_jvm = results.pop(JVM, None)
     if by_jvm is not None:
         assert by_jvm == ("error: option" if name in REFUSED else results["kafka"])

@@ -99,13 +99,13 @@ def orders(spark: Any, source: str, broker: Broker, registry: Registry, topic: s
     """Returns a function for batch reads of the topic: `orders(schema=..., **options)`."""
 
     def read(schema: str | None = None, **options: str) -> Any:
-        reader = spark.read.format(source).options(**{**given(broker, registry, topic), **options})
+        reader = spark.read.format(source).options(**{**typed_options(broker, registry, topic), **options})
         return (reader if schema is None else reader.schema(schema)).load()
 
     return read
 
 
-def given(broker: Broker, registry: Registry, topic: str) -> dict[str, str]:
+def typed_options(broker: Broker, registry: Registry, topic: str) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "subscribe": topic,
@@ -529,7 +529,7 @@ def test_stream_resumes_with_new_schema(
     seen: list[Any] = []
 
     def drain(**options: str) -> None:
-        reader = spark.readStream.format(source).options(**given(broker, registry, topic), **options)
+        reader = spark.readStream.format(source).options(**typed_options(broker, registry, topic), **options)
         frame = reader.option("startingOffsets", "earliest").load().select("offset", "value.*")
 
         def keep(batch: Any, _number: int) -> None:
@@ -705,14 +705,16 @@ def test_unused_fields_are_skipped(built: None, spark: Any, broker: Broker, regi
     clock = {"at": datetime.min.time(), "sharp": datetime.min.time()}
     more = {"users": [ANN, None, BOB], "named": {"x": [BOB]}, "either": 5}
     send(broker, topic, framed(number, WIDE, {**wide, **times, **clock, **more}))
-    frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+    frame = spark.read.format(JVM).options(**typed_options(broker, registry, topic)).load()
     chosen = frame.select("value.users.age", sql.expr("value.named['x'][0].name"), "value.either.int", "offset")
     assert [tuple(row) for row in chosen.collect()] == [([7, None, 8], "Bob", 5, 0)]
     scan = chosen._jdf.queryExecution().optimizedPlan().collectLeaves().head()
     assert scan.schema().apply("value").dataType().simpleString() == (
         "struct<users:array<struct<age:int>>,named:map<string,array<struct<name:string>>>,either:struct<int:int>>"
     )
-    with_nulls = spark.read.format(JVM).options(**given(broker, registry, topic), **{"value.onError": "null"}).load()
+    with_nulls = (
+        spark.read.format(JVM).options(**typed_options(broker, registry, topic), **{"value.onError": "null"}).load()
+    )
     # The error column depends on all fields, so the whole value is decoded.
     assert with_nulls.select("value.flag", "value_error").collect()[0].value_error is None
 
@@ -723,7 +725,7 @@ def test_rows_before_a_bad_row_are_read(
     number = registry.register(f"{topic}-value", ORDER)
     good = framed(number, ORDER, {"id": 1, "city": "Rome"})
     send(broker, topic, good, good, good[:-2], good)
-    frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+    frame = spark.read.format(JVM).options(**typed_options(broker, registry, topic)).load()
     assert frame.limit(2).collect()[1].value.city == "Rome"
     assert frame.count() == 4, "counting reads no values"
     with pytest.raises(Exception, match=rf"BadValueError: {topic}-0, offset 2, schema id {number}, field city: "):
@@ -737,7 +739,7 @@ def test_row_based_reads(built: None, spark: Any, broker: Broker, registry: Regi
     system = spark._jvm.java.lang.System
     system.setProperty("samsarrow.columnar", "false")
     try:
-        frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+        frame = spark.read.format(JVM).options(**typed_options(broker, registry, topic)).load()
         assert rows(frame, "value") == [{"value": {"id": 1, "city": "Rome"}}, {"value": None}]
     finally:
         system.clearProperty("samsarrow.columnar")

@@ -89,7 +89,7 @@ class Ahead:
                 return result
         return self._run(name, source)
 
-    def said(self, name: str) -> dict[str, Any]:
+    def result_of(self, name: str) -> dict[str, Any]:
         """Returns the results of a case, by source."""
         return {source: self._results[name, source].result(150) for source in self._formats}
 

@@ -31,13 +31,13 @@ def check(wheel: Path, tools: Path) -> str:
     if platform is None:
         raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
     # Sets a search path, because libraries of this machine do not belong to the platform.
-    said = _said(tools / "auditwheel", "show", "--json", "--ldpaths", wheel.parent, wheel)
-    result = json.loads(said)
+    output = _output_of(tools / "auditwheel", "show", "--json", "--ldpaths", wheel.parent, wheel)
+    result = json.loads(output)
     # musl's loader provides `libc.so` on every system; auditwheel knows only Alpine's file name.
     of_musl = platform[1].startswith("musllinux") and result["external_libs"].keys() == {"libc.so"}
     if result["sym_tag" if of_musl else "overall_tag"] != platform[0]:
-        raise WheelError(f"auditwheel does not find that it is {platform[0]}:\n{said}")
-    _said(tools / "abi3audit", "--strict", wheel)
+        raise WheelError(f"auditwheel does not find that it is {platform[0]}:\n{output}")
+    _output_of(tools / "abi3audit", "--strict", wheel)
     with zipfile.ZipFile(wheel) as content:
         _licences(content)
         _simulation(content)
@@ -95,7 +95,7 @@ def _linux() -> frozenset[tuple[str, str]]:
     return frozenset((line.split()[0], line.split()[1].removeprefix("v")) for line in lines)
 
 
-def _said(tool: Path, *arguments: str | Path) -> str:
+def _output_of(tool: Path, *arguments: str | Path) -> str:
     done = subprocess.run([str(tool), *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise WheelError(f"{tool.name} fails:\n{done.stdout}{done.stderr}")

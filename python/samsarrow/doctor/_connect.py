@@ -85,7 +85,7 @@ def _check(run: Run, server: Server) -> Connected:
 
 
 def _fault(run: Run, server: Server, found: Probe, tls: Check, versions: Check) -> Finding | None:
-    """Returns a finding if the port speaks another protocol than the client."""
+    """Returns a finding if the port has another protocol than the client."""
     plain, secured = ("SASL_PLAINTEXT", "SASL_SSL") if run.uses_login else ("PLAINTEXT", "SSL")
     limit = run.timeout * 0.1
     silent = found.speaks is Speaks.NOTHING and not found.tls

@@ -1,4 +1,4 @@
-"""A record that the doctor writes if the user asks for it."""
+"""A record that the doctor writes on request."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _BLOCK_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Part:
-    """A split, and the rows and columns of it that a query needs. It pickles.
+    """Rows and columns of a split that a query needs. Can be pickled.
 
     Attributes:
         split: the split.

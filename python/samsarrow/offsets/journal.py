@@ -66,7 +66,7 @@ class Journal:
             raise OffsetStoreError(f"{self.path} is not a journal ({error!r}): look at it and remove it") from error
 
     def end(self) -> None:
-        """Removes the journal. Called when all changes were applied or given up."""
+        """Removes the journal. Called when all changes were applied or abandoned."""
         self.path.unlink(missing_ok=True)
         if self.path.parent.is_dir():
             sync_folder(self.path.parent)

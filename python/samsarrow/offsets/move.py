@@ -60,10 +60,10 @@ def _same(store: OffsetStore, current: OffsetAndMetadata | None, target: OffsetA
     return (current.offset, current.metadata) == (target.offset, target.metadata)
 
 
-def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
-    """Returns the changes after which a store has the offsets in `wanted`. Other partitions stay unchanged."""
-    current = target.load(list(wanted))
-    changes = [Change(tp, current.get(tp), offset) for tp, offset in sorted(wanted.items())]
+def plan(target: OffsetStore, expected: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
+    """Returns the changes after which a store has the offsets in `expected`. Other partitions stay unchanged."""
+    current = target.load(list(expected))
+    changes = [Change(tp, current.get(tp), offset) for tp, offset in sorted(expected.items())]
     if getattr(target, "rewrites_equal", False):
         return changes
     return [change for change in changes if not _same(target, change.before, change.after)]
@@ -83,23 +83,23 @@ def apply(
     Raises:
         VerificationError: offsets that were read back differ from the written offsets.
     """
-    wanted = {change.partition: change.after for change in changes}
-    for batch in batches(wanted.items(), batch_size):
+    expected = {change.partition: change.after for change in changes}
+    for batch in batches(expected.items(), batch_size):
         target.store(dict(batch))
         if progress is not None:
             progress(len(batch))
-    verify(target, wanted)
+    verify(target, expected)
 
 
-def verify(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+def verify(target: OffsetStore, expected: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     """Reads offsets back and compares them with the written offsets.
 
     Raises:
         VerificationError: the offset or the metadata of a partition differs.
     """
-    current = target.load(list(wanted))
-    wrong = {tp: current.get(tp) for tp, offset in wanted.items() if not _same(target, current.get(tp), offset)}
-    _raise_mismatch(wrong, wanted)
+    current = target.load(list(expected))
+    wrong = {tp: current.get(tp) for tp, offset in expected.items() if not _same(target, current.get(tp), offset)}
+    _raise_mismatch(wrong, expected)
 
 
 def _is_costly_to_list(store: OffsetStore) -> bool:
@@ -107,21 +107,21 @@ def _is_costly_to_list(store: OffsetStore) -> bool:
     return isinstance(store, ZooKeeperOffsetStore)
 
 
-def _verify_minimum(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+def _verify_minimum(target: OffsetStore, expected: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     """Like `verify`, but accepts larger offsets, because consumers may have committed in the meantime."""
-    current = target.load(list(wanted))
-    behind = {tp: offset for tp, offset in current.items() if offset is None or offset.offset < wanted[tp].offset}
-    _raise_mismatch(behind, wanted)
+    current = target.load(list(expected))
+    behind = {tp: offset for tp, offset in current.items() if offset is None or offset.offset < expected[tp].offset}
+    _raise_mismatch(behind, expected)
 
 
-def _raise_mismatch(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+def _raise_mismatch(wrong: Found, expected: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     if wrong:
         tp, read = next(iter(wrong.items()))
         content = "nothing" if read is None else f"offset {read.offset}"
         more = f", and {len(wrong) - 1} more partitions differ" if len(wrong) > 1 else ""
         name = f"{tp.topic}-{tp.partition}"
         raise VerificationError(
-            f"{name} holds {content} after offset {wanted[tp].offset} was written{more}: did another client commit?",
+            f"{name} holds {content} after offset {expected[tp].offset} was written{more}: did another client commit?",
             wrong,
         )
 
@@ -189,8 +189,8 @@ def targets(
     Raises:
         OffsetStoreError: the reset is a shift, and a partition has no stored offset.
     """
-    wanted = list(partitions)
-    first, end = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+    selected = list(partitions)
+    first, end = consumer.beginning_offsets(selected), consumer.end_offsets(selected)
     target: Mapping[TopicPartition, int]
     match to.kind:
         case "earliest":
@@ -198,13 +198,13 @@ def targets(
         case "latest":
             target = end
         case "offset":
-            target = dict.fromkeys(wanted, to.value)
+            target = dict.fromkeys(selected, to.value)
         case "time":
-            by_time = consumer.offsets_for_times(dict.fromkeys(wanted, max(to.value, 0)))
+            by_time = consumer.offsets_for_times(dict.fromkeys(selected, max(to.value, 0)))
             target = {tp: end[tp] if offset is None else offset.offset for tp, offset in by_time.items()}
         case "shift":
-            target = {tp: _current(current, tp).offset + to.value for tp in wanted}
-    return {tp: OffsetAndMetadata(min(max(target[tp], first[tp]), end[tp])) for tp in wanted}
+            target = {tp: _current(current, tp).offset + to.value for tp in selected}
+    return {tp: OffsetAndMetadata(min(max(target[tp], first[tp]), end[tp])) for tp in selected}
 
 
 def _current(current: Mapping[TopicPartition, OffsetAndMetadata | None], tp: TopicPartition) -> OffsetAndMetadata:

@@ -48,7 +48,7 @@ def plan(
     timeout: Seconds | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Plan:
-    """Looks up the offsets of a bounded read, and cuts them into splits. Reads no records.
+    """Looks up the offsets of a bounded read, and divides them into splits. Reads no records.
 
         plan = samsarrow.ranges.plan("orders", start=timedelta(hours=1), splits=8, bootstrap_servers="localhost:9092")
         for split in plan.splits:  # on any machine

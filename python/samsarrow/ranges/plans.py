@@ -266,8 +266,8 @@ class Split:
 class Plan:
     """A bounded read of one topic, made by `plan`. It is frozen, and later records are not part of it.
 
-    A plan pickles, for example for workers. The pickle contains the options with their passwords; references to config
-    providers are not resolved in it. `repr` shows no options.
+    A plan can be pickled, for example for workers. The pickle contains the options with their passwords; references to
+    config providers are not resolved in it. `repr` shows no options.
 
     Attributes:
         topic: name of the topic.

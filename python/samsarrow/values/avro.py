@@ -67,7 +67,7 @@ class Avro(RegistryFormat):
         use_latest: bool = False,
         subject_strategy: SubjectStrategy = "topic",
     ) -> None:
-        """Reads the given schemas.
+        """Parses the schemas that are passed.
 
         Args:
             source: `schema` or `registry`.

@@ -57,7 +57,7 @@ class Json(RegistryFormat):
         ignore_rules: bool = False,
         auto_register: bool = True,
     ) -> None:
-        """Reads the given schema.
+        """Parses the schema that is passed.
 
         Args:
             source: `schema` or `registry`.

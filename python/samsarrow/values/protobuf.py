@@ -56,7 +56,7 @@ class Protobuf(RegistryFormat):
         auto_register: bool = True,
         use_latest: bool = False,
     ) -> None:
-        """Reads the given schema.
+        """Parses the schema that is passed.
 
         Args:
             source: `schema` or `registry`.
