@@ -70,7 +70,7 @@ pub enum Error {
         /// Reason.
         reason: String,
     },
-    /// The peer does not speak Kafka, or violates the protocol.
+    /// The peer does not use Kafka's protocol, or violates it.
     #[error("{address}: {reason}")]
     Protocol {
         /// Host and port.

@@ -1,6 +1,6 @@
 //! Hostile peers. Every response must lead to an error in time, and never to a panic, a hang or a huge allocation.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -256,7 +256,7 @@ impl ValueDecoder {
         let enums = enums_of(enums).map_err(config_error)?;
         let mut known = Writers::default();
         for (id, text) in writers {
-            known.given(id.map(PySchemaId::into_schema_id), &parse(&text)?);
+            known.add_known(id.map(PySchemaId::into_schema_id), &parse(&text)?);
         }
         let schema = Schema::parse_with(schema, &needed).map_err(|error| config_error(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };

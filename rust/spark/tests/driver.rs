@@ -1,6 +1,6 @@
 //! Tests of driver requests against the embedded broker.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -64,7 +64,7 @@ pub enum Found {
     /// The schema.
     Schema(Written),
     /// The schema can never be read, for this reason.
-    Refused(String),
+    Rejected(String),
     /// The registry does not know the id at present, for this reason.
     Missing(String),
 }
@@ -81,8 +81,8 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Adds a schema that the application has given, under its fingerprint and, if known, under its id.
-    pub fn given(&mut self, id: Option<SchemaId>, writer: &avro::Schema) {
+    /// Adds a schema that the application has passed, under its fingerprint and, if known, under its id.
+    pub fn add_known(&mut self, id: Option<SchemaId>, writer: &avro::Schema) {
         let print = SchemaId::Fingerprint(writer.fingerprint());
         for id in id.into_iter().chain([print]) {
             self.settled.insert(id);
@@ -93,9 +93,9 @@ impl Writers {
     /// Adds the result of a lookup in the registry.
     pub fn learn(&mut self, id: SchemaId, found: Found) {
         match found {
-            Found::Schema(_) | Found::Refused(_) if !self.settled.insert(id) => (),
+            Found::Schema(_) | Found::Rejected(_) if !self.settled.insert(id) => (),
             Found::Schema(schema) => self.learned.push((id, Ok(schema))),
-            Found::Refused(reason) => self.learned.push((id, Err(reason))),
+            Found::Rejected(reason) => self.learned.push((id, Err(reason))),
             Found::Missing(reason) => {
                 if self.missing.len() < MAX_MISSING && self.missing.get(&id) != Some(&reason) {
                     self.learned.push((id, Err(reason.clone())));

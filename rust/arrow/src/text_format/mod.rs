@@ -28,7 +28,7 @@ pub enum LineFormat {
     /// One JSON object per line, from which the exact record can be restored: key and value are in base64, timestamps
     /// in milliseconds.
     Envelope,
-    /// A template given by the user.
+    /// A template from the user.
     Template(Template),
 }
 

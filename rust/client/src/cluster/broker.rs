@@ -104,7 +104,7 @@ struct State {
     /// Timeout of connection setup. It grows with each failure (`socket.connection.setup.timeout.max.ms`).
     setup: Backoff,
     failure: Option<Failure>,
-    /// Set if the broker closed the last connection before it answered a request other than the handshake.
+    /// Set if the broker closed the last connection before it responded to a request other than the handshake.
     cut_short: bool,
 }
 

@@ -42,7 +42,7 @@ pub struct Node {
     pub port: i32,
 }
 
-/// Asks any broker for the coordinator of `key`.
+/// Looks up the coordinator of `key` at any broker.
 pub(crate) async fn find_coordinator(
     cluster: &Cluster,
     coordinator_type: CoordinatorType,
@@ -53,7 +53,7 @@ pub(crate) async fn find_coordinator(
     nodes.pop().unwrap_or_else(|| Err(left_out(coordinator_type, key)))
 }
 
-/// Asks any broker for the coordinators of `keys`: one request for all keys if the broker supports it, otherwise one
+/// Looks up the coordinators of `keys` at any broker: one request for all keys if the broker supports it, otherwise one
 /// request per key. Returns the results in the order of `keys`.
 ///
 /// # Errors

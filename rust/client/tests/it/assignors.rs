@@ -1,6 +1,6 @@
 //! Tests of the assignors with the cases of Apache Kafka's own tests, and of invariants for arbitrary groups.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "skipped cases are reported")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

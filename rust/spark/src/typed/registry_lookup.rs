@@ -53,12 +53,12 @@ fn writer_schema(
     };
     if schema.kind != kind.name() {
         let (actual, expected) = (&schema.kind, kind.name());
-        return Ok(Found::Refused(format!("the value is written with a schema of type {actual}, not {expected}")));
+        return Ok(Found::Rejected(format!("the value is written with a schema of type {actual}, not {expected}")));
     }
     if schema.has_rules && !ignore_rules {
         let text = "its schema has rules, which samsarrow does not run: ignore_rules=True takes values as they are";
-        return Ok(Found::Refused(text.to_owned()));
+        return Ok(Found::Rejected(text.to_owned()));
     }
     let parsed = kind.parse(&schema.text, &[&*schema.needed, imports].concat());
-    Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
+    Ok(parsed.map_or_else(|error| Found::Rejected(error.to_string()), Found::Schema))
 }

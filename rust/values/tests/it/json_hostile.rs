@@ -153,8 +153,8 @@ fn errors_name_field_and_byte() {
     assert_eq!(reason(b" \n").1, "the value is empty, which is not JSON");
     for word in ["NaN", "nope", "trux"] {
         let text = format!(r#"{{"id": {word}}}"#);
-        let wanted = ("id".into(), "expected a value, found text without quotes at byte 7".into());
-        assert_eq!(reason(text.as_bytes()), wanted, "{word}");
+        let expected = ("id".into(), "expected a value, found text without quotes at byte 7".into());
+        assert_eq!(reason(text.as_bytes()), expected, "{word}");
     }
     assert_eq!(reason(br#"{"id": true}"#).1, "expected a whole number, found a boolean at byte 7");
     assert_eq!(reason(br#"{"id": 1, "x": "\q"}"#).1, "a string has an escape at byte 16 that JSON does not have");

@@ -203,7 +203,7 @@ impl ClassicMember<'_> {
         self.with_heartbeats(None, self.member.dispatch(make)).await
     }
 
-    /// Runs `work` while sending heartbeats, with the generation `joined` if given. Fails if the application does not
+    /// Runs `work` while sending heartbeats, with the generation `joined` if it is known. Fails if the application does not
     /// poll in time.
     async fn with_heartbeats<T>(
         &self,

@@ -41,7 +41,7 @@ impl Exchange for Endless {
 /// API keys and versions of the received requests.
 type Requests = Arc<Mutex<Vec<(i16, i16)>>>;
 
-/// Starts a broker that accepts one connection and answers SaslHandshake and every token with these responses.
+/// Starts a broker that accepts one connection and returns these responses to SaslHandshake and to tokens.
 async fn scripted(
     newest: i16,
     handshake: SaslHandshakeResponse,

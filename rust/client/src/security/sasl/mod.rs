@@ -46,7 +46,7 @@ pub(crate) trait Exchange: Send {
     /// Returns the first token to send.
     fn initial(&mut self) -> BoxFuture<'_, Bytes>;
 
-    /// Returns the token to send in answer to the broker's response. Returns `None` once the exchange is complete and
+    /// Returns the token that follows the broker's response. Returns `None` once the exchange is complete and
     /// the broker is verified.
     fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>>;
 

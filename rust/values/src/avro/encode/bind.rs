@@ -114,7 +114,7 @@ fn fields(record: &Record, columns: &StructArray, named_types: &Named, path: &st
 
 #[cold]
 pub(super) fn unfit(node: &Node, array: &dyn Array, path: &str) -> SchemaError {
-    let wanted = match (&node.kind, node.logical) {
+    let expected = match (&node.kind, node.logical) {
         (Kind::Union(branches), _) => {
             let names: Vec<_> = branches.iter().map(|branch| branch.described()).collect();
             format!("a union of {}", names.join(", "))
@@ -122,6 +122,6 @@ pub(super) fn unfit(node: &Node, array: &dyn Array, path: &str) -> SchemaError {
         (_, Some(logical)) => format!("{} that is {}", node.described(), leaf::logical_name(logical)),
         _ => node.described(),
     };
-    let text = format!("a column of {} cannot be written as {wanted}: cast it", array.data_type());
+    let text = format!("a column of {} cannot be written as {expected}: cast it", array.data_type());
     SchemaError::new(path, text)
 }

@@ -29,7 +29,7 @@ impl Symbols {
         if self.short.is_empty() {
             return self.all.get(text).copied();
         }
-        let wanted = (text.len(), word(text));
-        self.short.iter().position(|one| *one == wanted).map(|at| at as i64)
+        let expected = (text.len(), word(text));
+        self.short.iter().position(|one| *one == expected).map(|at| at as i64)
     }
 }
