@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
 import pyarrow as pa
@@ -14,6 +15,9 @@ TOPIC = pa.dictionary(pa.int32(), pa.string())
 
 class ParquetWriter:
     """Writer of Parquet, which collects batches into row groups of a suitable size for readers.
+
+    A thread writes each row group while the caller reads the rows of the next one, so that memory holds at most two.
+    An error of that thread is raised by the next call.
 
     Args:
         out: stream to write to.
@@ -43,30 +47,65 @@ class ParquetWriter:
         )
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
+        # Started by the first complete row group, because most files have fewer rows.
+        self._thread: ThreadPoolExecutor | None = None
+        self._pending: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows."""
+        """Writes rows.
+
+        Raises:
+            OSError: an earlier row group could not be written.
+        """
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= GROUP_ROWS or self._bytes >= self._group_bytes:
-            self._write()
+            self._wait()
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "samsarrow-parquet")
+            self._pending = self._thread.submit(self._write, self._take())
 
-    def _write(self) -> None:
-        if self._held:
-            # Unifies the dictionaries of the topic column, which may differ between batches.
-            table = pa.Table.from_batches(self._held, self._schema).unify_dictionaries()
-            self._writer.write_table(table, row_group_size=GROUP_ROWS)
+    def _take(self) -> list[pa.RecordBatch]:
+        """Returns the buffered rows, and begins the next row group."""
+        held = self._held
         self._held, self._rows, self._bytes = [], 0, 0
+        return held
+
+    def _write(self, batches: list[pa.RecordBatch]) -> None:
+        # Unifies the dictionaries of the topic column, which may differ between batches.
+        table = pa.Table.from_batches(batches, self._schema).unify_dictionaries()
+        self._writer.write_table(table, row_group_size=GROUP_ROWS)
+
+    def _wait(self) -> None:
+        """Waits until the previous row group has been written, and raises its error."""
+        pending = self._pending
+        if pending is not None:
+            # A signal may interrupt the wait, which is then repeated.
+            pending.result()
+            self._pending = None
 
     def close(self) -> None:
-        """Completes the file."""
-        self._write()
+        """Completes the file.
+
+        Raises:
+            OSError: rows could not be written.
+        """
+        self._wait()
+        if self._held:
+            self._write(self._take())
+        self._end_thread()
         self._writer.close()
 
     def abandon(self) -> None:
         """Closes the writer without writing buffered rows. The caller then deletes the file."""
+        self._end_thread()
         self._writer.close()
+
+    def _end_thread(self) -> None:
+        """Ends the thread after its last row group, because the caller closes the stream."""
+        if self._thread is not None:
+            self._thread.shutdown()
 
 
 def _paths(name: str, kind: pa.DataType) -> list[str]:
