@@ -14,6 +14,9 @@ from clients.tuning import DEFAULTS, module, variables
 from support.kafka import KafkaServer
 
 HERE = Path(__file__).resolve().parent
+BYTECODE = HERE.parent.parent / ".cache" / "bytecode"
+# Variables of containers that make Python slower than where it is installed by other means.
+UNUSUAL = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 # Width of the column of names.
 NAME = 24
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
@@ -55,7 +58,14 @@ def python(module: str, *arguments: object) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(HERE), **more}
+    """Returns the variables of bench processes.
+
+    Bytecode of modules is written, as pip does when it installs them. Without bytecode, the command line takes 0.13 s
+    more to start.
+    """
+    kept = {name: text for name, text in os.environ.items() if name not in UNUSUAL}
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    return kept | {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(BYTECODE)} | more
 
 
 def run_module(module: str, *arguments: object, **more: str) -> Any:

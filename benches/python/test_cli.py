@@ -28,7 +28,7 @@ import pytest
 
 import harness
 from clients import data
-from harness import create_topic, run_client
+from harness import create_topic, environment, run_client
 from support.kafka import KafkaServer
 
 SAMSARROW = [sys.executable, "-m", "samsarrow.cli"]
@@ -79,7 +79,7 @@ def values() -> pa.BinaryArray:
 def output(command: Sequence[str], take: Callable[[bytes], object]) -> float:
     """Returns the seconds that a command takes while its output is read in pieces, as from a pipe."""
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as running:
         assert running.stdout is not None
         late = threading.Timer(LIMIT, running.kill)
         late.start()
