@@ -190,7 +190,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
             if batch.header.magic < 2 {
                 return self.append_run(batch, topic_partition, cut, data, fetched);
             }
-            let records = &batch.payload();
+            let records = batch.records();
             if !self.fits(records.len())? {
                 return Ok(Done::full());
             }

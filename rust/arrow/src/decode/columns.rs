@@ -74,7 +74,9 @@ pub(crate) struct BatchColumns<C> {
     leader_epochs: Option<ConstantColumn<i32>>,
     replaced_header_keys: usize,
     buffers: Vec<Buffer>,
-    block: Box<Block>,
+    /// Scratch memory of 11 KB, which is `None` while records are parsed. Allocating it takes 65 ns, and parsing a record
+    /// 4 ns.
+    block: Option<Box<Block>>,
 }
 
 impl<C: ValueColumn> BatchColumns<C> {
@@ -106,7 +108,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             leader_epochs: include_leader_epoch.then(ConstantColumn::default),
             replaced_header_keys: 0,
             buffers: Vec::new(),
-            block: Box::default(),
+            block: None,
         }
     }
 
@@ -233,7 +235,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         let base_offset = header.base_offset;
         let (mut stopped, mut failure) = (None, None);
         let first = self.rows();
-        let mut block = std::mem::take(&mut self.block);
+        let mut block = self.block.take().unwrap_or_default();
         let mut visit = |block: &mut Block| {
             // A negative delta becomes a huge unsigned number here, so it is rejected as well. An offset outside its
             // batch would result in a wrong position of the consumer.
@@ -261,7 +263,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             Records::Batch(_) => walk_blocks(data, header.record_count, &mut block, visit),
             Records::Messages(set) => set.walk_blocks(data, &mut block, &mut visit),
         };
-        self.block = block;
+        self.block = Some(block);
         walked?;
         match failure {
             Some(error) => Err(error),
@@ -360,6 +362,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         // Keep the builders of constant columns, because the next batch may share their memory.
         (self.topics, self.partitions) = (done.topics, done.partitions);
         (self.timestamp_types, self.leader_epochs) = (done.timestamp_types, done.leader_epochs);
+        self.block = done.block;
         RecordBatch::try_new(Arc::clone(schema), arrays)
     }
 }

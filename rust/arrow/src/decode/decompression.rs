@@ -114,7 +114,7 @@ impl BatchDecompressor {
             return self.legacy_decompressor.decompress(batch, out, self.limits);
         }
         self.decompressor
-            .decompress(codec, &batch.payload(), out, self.limits)
+            .decompress(codec, batch.records(), out, self.limits)
             .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
     }
 }

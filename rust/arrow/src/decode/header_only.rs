@@ -12,7 +12,7 @@ impl<C: ValueColumn> BatchDecoder<C> {
     /// Returns true if the rows can be built from the header. If the header claims more records than the batch can
     /// contain, returns false, so that decoding reports the error.
     pub(super) fn is_header_only(&self, batch: &Batch, codec: Codec) -> bool {
-        let bytes = batch.payload().len();
+        let bytes = batch.records().len();
         let max_bytes = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
         self.columns.header_determines(&batch.header) && min_records_size(batch) <= max_bytes
     }

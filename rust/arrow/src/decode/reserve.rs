@@ -1,6 +1,6 @@
 //! Reservation of capacity in the columns before records are appended.
 use bytes::Bytes;
-use samsarrow_wire::batch::{Batch, batches, record::MIN_RECORD_LEN};
+use samsarrow_wire::batch::{Batch, HEADER_LEN, record::MIN_RECORD_LEN, spans};
 use samsarrow_wire::compression::Codec;
 
 use super::Window;
@@ -17,19 +17,19 @@ impl<C: ValueColumn> BatchDecoder<C> {
     pub(super) fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
         let max_bytes = self.options.max_bytes.saturating_sub(self.bytes);
         let (mut rows, mut bytes) = (0, 0);
-        for batch in batches(data.clone()).map_while(Result::ok) {
+        for batch in spans(data).map_while(Result::ok) {
             if batch.header.magic < 2 && !batch.header.is_wrapper() {
                 // The following messages probably have the same format and size as this one. Parsing each would cost
                 // too much.
                 let left = (data.len() - batch.position).min(max_bytes.saturating_sub(bytes));
-                rows += left / batch.bytes().len();
+                rows += left / batch.len;
                 bytes += left;
                 break;
             }
             if batch.header.codec_id() != Codec::None.id() {
                 continue;
             }
-            let payload = batch.payload().len();
+            let payload = batch.len.saturating_sub(HEADER_LEN);
             if bytes > 0 && bytes + payload > max_bytes {
                 break;
             }

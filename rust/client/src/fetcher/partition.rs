@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampType, batches};
+use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampType, spans};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
 use tokio::time::Instant;
@@ -328,7 +328,8 @@ struct End {
     bytes: usize,
     /// Leader epochs of the batches, each with its first offset.
     epochs: Vec<(i64, i32)>,
-    /// Base timestamp, largest timestamp and number of records of each batch.
+    /// Base timestamp, largest timestamp and number of records of each batch. Consecutive batches whose records all have
+    /// the same timestamp share an entry, because adding an entry to the metrics takes as long as parsing a header.
     times: Vec<(i64, i64, u64)>,
     /// True if any batch is compressed.
     compressed: bool,
@@ -339,7 +340,7 @@ struct End {
 fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
     let (epochs, times) = (Vec::new(), Vec::new());
     let mut end = End { next: from, bytes: records.len(), epochs, times, compressed: false, invalid: false };
-    let mut batches = batches(records.clone());
+    let mut batches = spans(records);
     loop {
         if until.is_some_and(|until| end.next >= until) {
             end.bytes = batches.position();
@@ -363,7 +364,10 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
                         TimestampType::LogAppendTime => largest,
                         TimestampType::CreateTime => batch.header.base_timestamp,
                     };
-                    end.times.push((base, largest, count));
+                    match end.times.last_mut() {
+                        Some(last) if base == largest && (last.0, last.1) == (base, largest) => last.2 += count,
+                        _ => end.times.push((base, largest, count)),
+                    }
                 }
             }
             Err(_) => end.invalid = true,
@@ -391,11 +395,11 @@ mod tests {
     #[test]
     fn end_of_batches_follows_headers() {
         let three = [batch(7, 100, 4), batch(9, 100, 4), batch(20, 80, 6)].concat();
-        let end = |next, bytes, epochs: &[_], invalid, batches: usize| End {
+        let end = |next, bytes, epochs: &[_], invalid, batches: u64| End {
             next,
             bytes,
             epochs: epochs.to_vec(),
-            times: vec![(0, 0, 1); batches],
+            times: if batches > 0 { vec![(0, 0, batches)] } else { vec![] },
             compressed: false,
             invalid,
         };
@@ -409,6 +413,21 @@ mod tests {
         let mut bad = three;
         bad[216] = 9;
         assert_eq!(end_of(&bad.into(), 5, None), end(10, 280, &[(7, 4)], true, 2));
+    }
+
+    #[test]
+    fn batches_of_one_timestamp_are_counted_together() {
+        let timed = |offset, base: i64, largest: i64| {
+            let mut batch = batch(offset, 80, 1);
+            batch[27..35].copy_from_slice(&base.to_be_bytes());
+            batch[35..43].copy_from_slice(&largest.to_be_bytes());
+            batch
+        };
+        let times = [(5, 5), (5, 5), (6, 6), (5, 6), (5, 6), (5, 5)];
+        let records: Vec<u8> =
+            (7..).zip(times).flat_map(|(offset, (base, largest))| timed(offset, base, largest)).collect();
+        let counted = end_of(&records.into(), 7, None).times;
+        assert_eq!(counted, [(5, 5, 2), (6, 6, 1), (5, 6, 1), (5, 6, 1), (5, 5, 1)]);
     }
 
     #[test]

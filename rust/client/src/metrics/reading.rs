@@ -83,7 +83,7 @@ impl ReadMeters {
 
     /// Records the age of `rows` rows that have the same timestamp.
     pub(crate) fn row_age(&mut self, now_ms: i64, timestamp: i64, rows: u64) {
-        if timestamp >= 0 {
+        if timestamp >= 0 && rows > 0 {
             // The difference is negative if the producer's clock is ahead; the age is then recorded as 0.
             let age = u64::try_from(now_ms.saturating_sub(timestamp)).unwrap_or(0);
             self.end_to_end.add(Duration::from_millis(age), rows);

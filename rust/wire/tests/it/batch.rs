@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use samsarrow_wire::batch::patch::{set_base_offset, set_log_append_time, set_producer};
 use samsarrow_wire::batch::{
     AbortedTransaction, AbortedTransactions, Append, Batch, BatchBuilder, BatchErrorKind, BatchOptions, EndMarker,
-    HEADER_LEN, RawRecord, RecordError, RecordVisitor, TimestampType, batches, walk,
+    HEADER_LEN, RawRecord, RecordError, RecordVisitor, TimestampType, batches, spans, walk,
 };
 use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 
@@ -230,6 +230,34 @@ fn max_bytes_applies_after_the_first_record() {
     assert!(builder.is_empty() && builder.size() == HEADER_LEN);
     assert_eq!((wire.len(), only(&wire).header.record_count), (size, count));
     assert!(size <= 300 && size + 27 > 300, "{size} bytes of 300");
+}
+
+#[test]
+fn spans_are_those_of_batches() {
+    let one = build(&sample(3), Codec::None, BatchOptions::default());
+    let mut corrupt = [one.clone(), one.clone(), one.clone()].concat();
+    corrupt[2 * one.len() + 16] = 9;
+    for data in [one.clone(), [one.clone(), one.clone()].concat(), corrupt, Vec::new()] {
+        for len in 0..=data.len() {
+            let part = &data[..len];
+            let (mut whole, mut heads) = (batches(Bytes::copy_from_slice(part)), spans(part));
+            loop {
+                let (batch, span) = (whole.next(), heads.next());
+                assert_eq!(whole.position(), heads.position());
+                match (batch, span) {
+                    (Some(Ok(batch)), Some(Ok(span))) => {
+                        assert_eq!((&batch.header, batch.position), (&span.header, span.position));
+                        assert_eq!(batch.bytes(), &part[span.position..span.position + span.len]);
+                    }
+                    (Some(Err(batch)), Some(Err(span))) => assert_eq!(batch.to_string(), span.to_string()),
+                    (batch, span) => {
+                        assert!(batch.is_none() && span.is_none(), "{len} bytes");
+                        break;
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]
