@@ -53,14 +53,60 @@ fn reads_members_among_unread_ones() {
 #[test]
 fn validates_skipped_members_after_learned_names() {
     let kind = list(struct_of(vec![field("a", DataType::Int64)]));
-    for wrong in ["01", "-", "1.", "1e", "tru", "nul", "\"\\x\"", "\"\t\"", "[1,]", "", "}", "NaN", "+1", "1 2", "'x'"]
-    {
-        let text = format!("[{{\"n\":1,\"a\":2}},{{\"n\":{wrong},\"a\":3}}]");
-        let (path, _) = decode_error(&kind, text.as_bytes());
-        assert_eq!(path, "[1]", "{text}");
-    }
-    for good in ["0", "-0", "12345678", "123456789.987654321", "-1.5E+9", "\"12345678\\n\"", "true", "[]", "{}"] {
-        let text = format!("[{{\"n\":1,\"a\":2}},{{\"n\":{good} ,\"a\":3}},{{\"n\":{good}}}]");
-        assert!(push(&mut decoder(&kind), Some(text.as_bytes())).is_ok(), "{text}");
+    // The second skipped member in a row is skipped in another loop than the first.
+    for before in ["", "\"m\":\"text\",", "\"m\": 1, "] {
+        for wrong in [
+            "01",
+            "-",
+            "1.",
+            "1e",
+            "tru",
+            "nul",
+            "\"\\x\"",
+            "\"\t\"",
+            "[1,]",
+            "",
+            "}",
+            "NaN",
+            "+1",
+            "1 2",
+            "'x'",
+            "\"a",
+            "\"sixteen bytes...\n\"",
+            "\"sixteen bytes..\u{1}\"",
+            "true1",
+            "\"\\ud800\"",
+            "\"a\"\"",
+        ] {
+            let text = format!("[{{{before}\"n\":1,\"a\":2}},{{{before}\"n\":{wrong},\"a\":3}}]");
+            let (path, _) = decode_error(&kind, text.as_bytes());
+            assert!(path == "[1]" || wrong == "\"a", "{path} {text}");
+        }
+        let broken = format!("[{{{before}\"n\":1,\"a\":2}},{{{before}\"n\":\"fifteen bytes..\u{ff}\",\"a\":3}}]");
+        let broken: Vec<u8> = broken.chars().map(|char| char as u8).collect();
+        assert_eq!(decode_error(&kind, &broken).0, "[1]");
+        for good in [
+            "0",
+            "-0",
+            "12345678",
+            "123456789.987654321",
+            "-1.5E+9",
+            "\"12345678\\n\"",
+            "true",
+            "null",
+            "[]",
+            "{}",
+            "\"fifteen bytes..\"",
+            "\"sixteen bytes...\"",
+            "\"sevenn bytes....\"",
+            "\"t\u{e4}xt\"",
+            "\"\"",
+        ] {
+            let text = format!(
+                "[{{{before}\"n\":1,\"a\":2}},{{{before}\"n\":{good} ,\"a\":3}},{{{before}\"n\":{good},\"a\":4}},\
+                 {{{before}\"n\":{good}}}]"
+            );
+            assert!(push(&mut decoder(&kind), Some(text.as_bytes())).is_ok(), "{text}");
+        }
     }
 }
