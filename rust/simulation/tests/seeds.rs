@@ -38,6 +38,11 @@ const FAILED: &[(World, u64)] = &[
     // A client sent requests in the throttle time of an ApiVersions response.
     (World::Quotas, 47),
     (World::Quotas, 63),
+    // The throttle time of a Fetch response was lost, because its caller had stopped waiting.
+    (World::Quotas, 400458),
+    (World::Quotas, 500827),
+    // The embedded broker throttled a request that it answered with an error, without the time in the response.
+    (World::Quotas, 501038),
     // Idle consumers with a fetch.max.wait.ms of a millisecond sent more requests than the limit of the simulation.
     (World::Fetch, 82669),
     (World::Logins, 80368),

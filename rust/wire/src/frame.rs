@@ -133,6 +133,16 @@ pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Respo
     Ok((response, input.remaining()))
 }
 
+/// Returns the throttle time in milliseconds of a response frame (KIP-219), which is given without its length prefix
+/// and may lack bytes after this field; 0 if the response has no such field.
+pub fn throttle_time_ms<R: Request>(version: i16, frame: Bytes) -> Result<i32, DecodeError> {
+    if R::KEY == ApiKey::ApiVersions {
+        return decode_api_versions(version, frame).map(|(_, response)| response.throttle_time_ms);
+    }
+    let (_, mut input) = response_header::<R>(version, frame)?;
+    R::Response::read_throttle_time_ms(version, &mut input)
+}
+
 /// Decodes the response to an ApiVersions request of `version`. A broker that does not support this version responds
 /// with UNSUPPORTED_VERSION in version 0 (KIP-511). Also returns the version of the response.
 pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersionsResponse), DecodeError> {
@@ -163,7 +173,10 @@ pub fn decode_request_header(frame: Bytes) -> Result<(RequestHeader, Bytes), Dec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::{ApiVersionsRequest, HeartbeatRequest, HeartbeatResponse};
+    use crate::messages::{
+        ApiVersionsRequest, FetchRequest, FetchResponse, HeartbeatRequest, HeartbeatResponse, ProduceRequest,
+        ProduceResponse, ShareFetchRequest, ShareFetchResponse,
+    };
 
     #[test]
     fn request_round_trips() {
@@ -189,6 +202,32 @@ mod tests {
         let error = decode_response::<HeartbeatRequest>(4, longer.clone()).unwrap_err();
         assert_eq!(error.to_string(), "Heartbeat version 4, at byte 12: 1 bytes are left over after the message");
         assert_eq!(decode_answer::<HeartbeatRequest>(4, longer).unwrap(), (response, 1));
+    }
+
+    #[test]
+    fn reads_throttle_times_without_the_rest_of_the_frame() {
+        let fetch = FetchResponse { throttle_time_ms: 7, ..Default::default() };
+        let produce =
+            ProduceResponse { throttle_time_ms: 7, responses: vec![Default::default()], ..Default::default() };
+        let share = ShareFetchResponse { throttle_time_ms: 7, ..Default::default() };
+        let versions = ApiVersionsResponse { throttle_time_ms: 7, ..Default::default() };
+        let old = ApiVersionsResponse { error_code: 35, ..Default::default() };
+        let of = |frame: Bytes, kept: usize| frame.slice(4..frame.len().min(4 + kept));
+        for version in FetchRequest::MIN_VERSION..=FetchRequest::MAX_VERSION {
+            // Four bytes of the correlation id, one of the tags, four of the throttle time.
+            let frame = of(encode_response::<FetchRequest>(&fetch, version, 1).unwrap(), 9);
+            let expected = if version >= 1 { 7 } else { 0 };
+            assert_eq!(throttle_time_ms::<FetchRequest>(version, frame).unwrap(), expected, "Fetch v{version}");
+        }
+        let frame = of(encode_response::<ShareFetchRequest>(&share, 1, 1).unwrap(), 9);
+        assert_eq!(throttle_time_ms::<ShareFetchRequest>(1, frame).unwrap(), 7);
+        let frame = of(encode_response::<ProduceRequest>(&produce, 9, 1).unwrap(), 1000);
+        assert_eq!(throttle_time_ms::<ProduceRequest>(9, frame.clone()).unwrap(), 7);
+        throttle_time_ms::<ProduceRequest>(9, frame.slice(..9)).unwrap_err();
+        let frame = of(encode_response::<ApiVersionsRequest>(&versions, 4, 1).unwrap(), 1000);
+        assert_eq!(throttle_time_ms::<ApiVersionsRequest>(4, frame).unwrap(), 7);
+        let frame = of(encode_response::<ApiVersionsRequest>(&old, 0, 1).unwrap(), 1000);
+        assert_eq!(throttle_time_ms::<ApiVersionsRequest>(4, frame).unwrap(), 0, "the response has version 0");
     }
 
     #[test]

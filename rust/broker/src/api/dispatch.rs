@@ -228,9 +228,10 @@ async fn decode_and_handle<R: Handler>(call: &Call<'_>, header: &RequestHeader, 
             Outcome::Close("an injected fault closed the connection after the request was handled".to_owned())
         }
         Some(Fault::Answer(code)) => {
-            let response = call.reply::<R>(&request.error_response(call.version, code));
+            // The response is encoded afterwards, because it contains the throttle time of the request.
+            let response = request.error_response(call.version, code);
             match request.handle(call).await {
-                Outcome::Reply(_) => response,
+                Outcome::Reply(_) => call.reply::<R>(&response),
                 other => other,
             }
         }

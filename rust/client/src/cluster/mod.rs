@@ -236,7 +236,7 @@ impl Cluster {
             let connection = connection?;
             self.update_features(connection.versions().features());
             self.start_telemetry(connection.versions().range(ApiKey::PushTelemetry));
-            connection.unpaused(patience).await?;
+            connection.unthrottled(patience).await?;
             Ok(connection)
         };
         tokio::select! {
@@ -254,14 +254,6 @@ impl Cluster {
             return None;
         }
         Some(Destination { cluster: self.metadata().cluster_id.clone()?, node })
-    }
-
-    /// Applies the throttle time of a Fetch response, whose body the connection does not decode itself.
-    pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
-        let handle = lock(&self.inner.handles).get(&(node, self.connection_kind)).cloned();
-        if let Some(connection) = handle.and_then(|handle| handle.open()) {
-            connection.throttled(ApiKey::Fetch.name(), throttle_time_ms);
-        }
     }
 
     fn update_features(&self, reported: &Features) {

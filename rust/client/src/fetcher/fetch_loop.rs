@@ -243,8 +243,7 @@ impl Source {
                 ResponseEvent::Cut(bytes) => {
                     partition_reader.iter_mut().for_each(|partition_reader| partition_reader.cut += bytes)
                 }
-                ResponseEvent::Message(FetchEvent::Head { throttle_time_ms, error_code, session_id }) => {
-                    self.cluster.throttled(node, throttle_time_ms);
+                ResponseEvent::Message(FetchEvent::Head { error_code, session_id, .. }) => {
                     session = session_id;
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }

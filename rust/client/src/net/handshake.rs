@@ -135,7 +135,7 @@ impl Connection {
     async fn check_login_required(&self, setup: &Setup) -> Result<()> {
         let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
         // The caller limits the time of this check.
-        self.wait_for_pause().await;
+        self.wait_for_throttle().await;
         let response = self.exchange(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
         if ErrorCode::from_i16(response.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
             return Ok(());
@@ -251,7 +251,7 @@ impl Connection {
             let code = ErrorCode::from_i16(response.error_code);
             if code.is_none() {
                 let versions = ApiVersions::from_response(self.address(), &response);
-                self.throttled_by(&versions, ApiKey::ApiVersions.name(), response.throttle_time_ms);
+                self.shared.mutes_after_response.store(versions.mutes_after_response(), Ordering::Relaxed);
                 return Ok(versions);
             }
             version = match next_version(version, &response) {

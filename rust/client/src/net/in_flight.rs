@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use samsarrow_wire::messages::Frame;
 
 use super::reauth::Reauthentication;
+use super::throttle::ThrottleField;
 use super::timeouts::RequestTimeout;
 use super::transport::Reader;
 use crate::error::{Error, Result};
@@ -22,6 +23,8 @@ use crate::metrics::ConnectionMeter;
 pub(super) struct Pending {
     pub(super) correlation_id: i32,
     pub(super) api: &'static str,
+    /// Throttle time in the response; `None` if it cannot have one.
+    pub(super) throttle: Option<ThrottleField>,
     pub(super) limit: RequestTimeout,
     /// Time by which the broker must respond.
     pub(super) expires: Instant,
@@ -69,6 +72,8 @@ impl Reply {
 pub struct FrameBody {
     pub(super) reader: Option<(Reader, oneshot::Sender<Reader>)>,
     pub(super) remaining: usize,
+    /// Bytes of the body that were received with its head.
+    pub(super) start: Bytes,
     pub(super) limit: Duration,
     pub(super) shared: Arc<Shared>,
 }
@@ -83,8 +88,8 @@ pub(super) struct Outgoing {
 pub(super) struct InFlight {
     pub(super) pending: VecDeque<Pending>,
     pub(super) last_used: Instant,
-    /// End of the pause that the broker requested (KIP-219).
-    pub(super) paused_until: Option<Instant>,
+    /// End of the throttle time in the last responses (KIP-219).
+    pub(super) throttled_until: Option<Instant>,
     /// True once the broker has responded to a request that is not part of the handshake.
     pub(super) used: bool,
     pub(super) reauth: Reauthentication,
@@ -111,6 +116,8 @@ pub(super) struct Shared {
     pub(super) request_queued: Notify,
     /// Set during a login, because only small responses are accepted then.
     pub(super) logging_in: AtomicBool,
+    /// True unless the broker waits before it sends throttled responses, as before Kafka 2.0.
+    pub(super) mutes_after_response: AtomicBool,
     /// Notified when the response to the last request in flight has arrived.
     pub(super) drained: Notify,
     pub(super) broken: Mutex<Option<Error>>,

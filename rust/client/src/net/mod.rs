@@ -18,6 +18,7 @@ mod session;
 mod shared_config;
 mod socket;
 mod streaming_body;
+mod throttle;
 mod timeouts;
 mod tls_session;
 mod tls_stream;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use bytes::Buf;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::api_versions::ApiVersions;
 use crate::error::{Error, Result};
@@ -47,10 +48,6 @@ pub(crate) use shared_config::Destination;
 pub use shared_config::Setup;
 pub use timeouts::{CallerDeadline, RequestTimeout};
 use transport::Writer;
-
-/// Maximum pause that is applied if a broker requests one, so that a faulty value does not stop a client for weeks.
-/// Kafka's own quotas request pauses of seconds.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// A connection with negotiated API versions.
 pub struct Connection {
@@ -88,7 +85,7 @@ impl Connection {
         let in_flight = InFlight {
             pending: VecDeque::new(),
             last_used: Instant::now(),
-            paused_until: None,
+            throttled_until: None,
             used: false,
             reauth: Reauthentication::default(),
             held: VecDeque::new(),
@@ -99,6 +96,7 @@ impl Connection {
             in_flight: Mutex::new(in_flight),
             request_queued: Notify::new(),
             logging_in: AtomicBool::new(setup.security.login.is_some()),
+            mutes_after_response: AtomicBool::new(true),
             drained: Notify::new(),
             broken: Mutex::default(),
             end_logged: AtomicBool::new(false),
@@ -171,60 +169,6 @@ impl Connection {
     pub fn load(&self) -> usize {
         let in_flight = self.shared.in_flight();
         in_flight.pending.len() + in_flight.held.len()
-    }
-
-    /// Records the throttle time in milliseconds of a response, and pauses requests for this time unless the broker has
-    /// already waited (KIP-219).
-    pub fn throttled(&self, api: &'static str, throttle_time_ms: i32) {
-        self.throttled_by(&self.versions, api, throttle_time_ms);
-    }
-
-    /// Like [`Connection::throttled`], with the versions of the broker, which are not yet set during the handshake.
-    fn throttled_by(&self, versions: &ApiVersions, api: &'static str, throttle_time_ms: i32) {
-        if let Some(meter) = self.shared.meter.get() {
-            let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(MAX_PAUSE);
-            meter.throttled(api, self.address(), pause);
-        }
-        let Some(pause) = u64::try_from(throttle_time_ms).ok().filter(|ms| *ms > 0) else { return };
-        let until = Instant::now() + Duration::from_millis(pause).min(MAX_PAUSE);
-        tracing::debug!(
-            client_id = self.client_id(),
-            api,
-            "{} throttles this client for {throttle_time_ms} ms",
-            self.address()
-        );
-        if versions.mutes_after_response() {
-            let mut in_flight = self.shared.in_flight();
-            in_flight.paused_until = in_flight.paused_until.max(Some(until));
-        }
-    }
-
-    /// Returns the end of the pause that the broker requested; `None` if there is none.
-    fn paused_until(&self) -> Option<Instant> {
-        self.shared.in_flight().paused_until.filter(|until| *until > Instant::now())
-    }
-
-    /// Waits until the pause that the broker requested is over.
-    async fn wait_for_pause(&self) {
-        while let Some(until) = self.paused_until() {
-            sleep_until(until).await;
-        }
-    }
-
-    /// Waits until the pause that the broker requested is over. During the pause, the broker does not read requests
-    /// (KIP-219), so requests would time out.
-    ///
-    /// # Errors
-    /// Fails with a timeout if the pause is longer than the caller's deadline allows.
-    pub async fn unpaused(&self, deadline: CallerDeadline) -> Result<()> {
-        loop {
-            let Some(until) = self.paused_until() else { return Ok(()) };
-            if until > deadline.until() {
-                let pause = format!("the pause that {} requested because of a quota", self.address());
-                return Err(Error::timeout(pause, deadline.whole()));
-            }
-            sleep_until(until).await;
-        }
     }
 }
 

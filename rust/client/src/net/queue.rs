@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Connection;
 use super::in_flight::{InFlight, Outgoing, Pending, Reply};
+use super::throttle::ThrottleField;
 use super::timeouts::RequestTimeout;
 use crate::api_versions::cannot_be_sent;
 use crate::error::{Error, Result};
@@ -51,7 +52,8 @@ impl Connection {
     ) -> Result<(Outgoing, Pending)> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
-        let pending = Pending { correlation_id, api: R::KEY.name(), limit, expires: limit.end(), reply };
+        let throttle = Some(ThrottleField::of::<R>(version));
+        let pending = Pending { correlation_id, api: R::KEY.name(), throttle, limit, expires: limit.end(), reply };
         Ok((Outgoing { frame, written: None }, pending))
     }
 

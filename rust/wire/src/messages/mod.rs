@@ -108,6 +108,9 @@ pub trait Message: Sized + Default + Clone {
     fn throttle_time_ms(&self) -> i32;
     /// Sets the throttle time in milliseconds if the message has such a field.
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32);
+    /// Decodes only the fields up to the throttle time in milliseconds, and returns it; 0 if the message has no such
+    /// field in `version`.
+    fn read_throttle_time_ms(version: i16, input: &mut Reader) -> Result<i32, DecodeError>;
 }
 
 /// A request and the constants of its API.

@@ -60,6 +60,10 @@ pub(crate) trait Wire: Sized {
     }
     /// Sets the field `throttle_time_ms` if the message has it.
     fn set_throttle_time_ms(&mut self, _: i32) {}
+    /// Decodes the fields up to `throttle_time_ms`, and returns it, or 0 if the message does not have this field.
+    fn read_throttle_time_ms(_: Cx, _: &mut Reader) -> Result<i32, DecodeError> {
+        Ok(0)
+    }
 }
 
 pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut MessageBuf) {
