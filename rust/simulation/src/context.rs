@@ -66,6 +66,8 @@ pub(crate) struct Context {
     pub(crate) oldest: Option<Release>,
     /// True if clients log in, and some logins are rejected.
     pub(crate) logins: bool,
+    /// Maximum number of deliveries of a record in a share group.
+    pub(crate) delivery_limit: i16,
     findings: Arc<Mutex<Findings>>,
 }
 
@@ -73,7 +75,17 @@ impl Context {
     pub(crate) fn new(broker: Broker, network: Network, calm_at: Instant, parts: &Parts) -> Self {
         let servers = broker.bootstrap_servers();
         let (oldest, logins) = (parts.releases.map(|(old, _)| old), parts.session_lifetime.is_some());
-        Self { broker: Arc::new(broker), network, servers, calm_at, oldest, logins, findings: Arc::default() }
+        let delivery_limit = parts.delivery_limit;
+        Self {
+            broker: Arc::new(broker),
+            network,
+            servers,
+            calm_at,
+            oldest,
+            logins,
+            delivery_limit,
+            findings: Arc::default(),
+        }
     }
 
     /// Returns true if all nodes are of this Kafka release or of a later one.

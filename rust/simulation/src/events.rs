@@ -80,6 +80,8 @@ pub(crate) struct Parts {
     pub(crate) releases: Option<(Release, Release)>,
     /// Time after which clients log in again, zero for never; `None` if there are no logins.
     pub(crate) session_lifetime: Option<Duration>,
+    /// Maximum number of deliveries of a record in a share group.
+    pub(crate) delivery_limit: i16,
     /// True if clients get quotas and throttle times.
     pub(crate) quotas: bool,
     /// APIs that get faults, each with the errors that a broker may return for it.

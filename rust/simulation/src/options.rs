@@ -5,6 +5,7 @@ use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Result;
 use samsarrow_client::producer::Producer;
+use samsarrow_client::share::{ShareConsumer, ShareOptions};
 
 use crate::context::Context;
 
@@ -29,6 +30,14 @@ fn parse(kind: ClientKind, context: &Context, options: &[(&str, String)]) -> Res
 /// Creates a consumer.
 pub(crate) fn consumer(context: &Context, options: &[(&str, String)]) -> Result<Consumer> {
     Consumer::new(&parse(ClientKind::Consumer, context, options)?)
+}
+
+/// Creates a share consumer.
+pub(crate) fn share_consumer(context: &Context, options: &[(&str, String)], auto_renew: bool) -> Result<ShareConsumer> {
+    let own = [("bootstrap.servers", context.servers.clone())];
+    let all = own.iter().chain(options).map(|(name, value)| ((*name).to_owned(), OptionValue::Str(value.clone())));
+    let (options, share) = ShareOptions::parse(all, auto_renew)?;
+    ShareConsumer::new(&options, share)
 }
 
 /// Creates a producer.

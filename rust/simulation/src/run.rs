@@ -104,6 +104,7 @@ async fn run_world(plan: &Plan) -> Outcome {
     parts.releases = plan.world.releases(program, &mut random);
     plan.world.add_logins(&mut parts, &mut random);
     parts.quotas = plan.world == World::Quotas;
+    parts.delivery_limit = World::delivery_limit(random.clone());
     let calm_after = Duration::from_secs(random.u64(20..120));
     let count = random.usize(..40);
     let drawn = events::draw(&mut random, &parts, count, calm_after);

@@ -89,6 +89,11 @@ fn groups() {
 }
 
 #[test]
+fn shares() {
+    session(World::Shares);
+}
+
+#[test]
 fn transactions() {
     session(World::Transactions);
 }

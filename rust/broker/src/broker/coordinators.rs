@@ -34,6 +34,13 @@ impl Broker {
         Err(invalid(format!("there is no share group '{group}' that has acquired records")))
     }
 
+    /// Returns the number of records of a partition that a share group has not finished; `None` before its first
+    /// acknowledgement.
+    pub fn share_lag(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let topic = self.state.topic(topic)?.id;
+        self.state.share_offset(group, (topic.0, partition)).map(|offset| offset.lag)
+    }
+
     /// Returns the node that coordinates a group and stores its offsets.
     pub fn coordinator(&self, group: &str) -> Option<i32> {
         self.state.coordinator(group).map(|(id, _)| id)

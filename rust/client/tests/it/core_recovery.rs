@@ -259,38 +259,6 @@ async fn throttle_time_is_respected() {
 }
 
 #[tokio::test]
-async fn throttle_time_of_a_response_without_a_caller_is_respected() {
-    let listed = Arc::new(Mutex::new(Vec::new()));
-    let times = Arc::clone(&listed);
-    let server = peer(move |key, version, id| {
-        if key == ApiKey::Metadata as i16 {
-            return Some(metadata(version, id, 0, &[]));
-        }
-        let mut times = times.lock().unwrap();
-        times.push(Instant::now());
-        let is_first = times.len() == 1;
-        drop(times);
-        if is_first {
-            std::thread::sleep(Duration::from_millis(300));
-        }
-        let response = ListGroupsResponse { throttle_time_ms: if is_first { 1500 } else { 0 }, ..Default::default() };
-        Some(frame::encode_response::<ListGroupsRequest>(&response, version, id).unwrap().to_vec())
-    })
-    .await;
-    let cluster = cluster(&server, &[]);
-    cluster.refresh(SOON).await.unwrap();
-    // The first caller stops waiting before the response arrives.
-    let cancelled = cluster.send(-1, ListGroupsRequest::default(), SOON);
-    assert!(tokio::time::timeout(Duration::from_millis(100), cancelled).await.is_err());
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
-    let times = std::mem::take(&mut *listed.lock().unwrap());
-    assert_eq!(times.len(), 2);
-    assert!(times[1] - times[0] >= Duration::from_millis(1500), "{:?}", times[1] - times[0]);
-    cluster.close().await;
-}
-
-#[tokio::test]
 async fn all_addresses_of_a_name_are_tried() {
     // One of the two addresses of localhost may belong to another process.
     let broker = broker(1).await;

@@ -3,6 +3,7 @@
 mod fetch;
 mod groups;
 mod produce;
+mod shares;
 mod topics;
 mod transactions;
 
@@ -10,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 use samsarrow_broker::{
-    Broker, BrokerOptions, Mechanism, Protocol, Release, SecurityOptions, TransactionOptions, Users,
+    Broker, BrokerOptions, Mechanism, Protocol, Release, SecurityOptions, ShareOptions, TransactionOptions, Users,
 };
 use samsarrow_simnet::Network;
 use samsarrow_wire::error_code::ErrorCode;
@@ -29,6 +30,8 @@ pub enum World {
     Fetch,
     /// Members of consumer groups, classic and KIP-848.
     Groups,
+    /// Members of a share group, implicit and explicit.
+    Shares,
     /// Members that copy rows in transactions.
     Transactions,
     /// Members and producers of a topic that is deleted, created and grown.
@@ -46,6 +49,8 @@ const LEADER: &[ErrorCode] =
     &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::REQUEST_TIMED_OUT, ErrorCode::KAFKA_STORAGE_ERROR];
 /// Errors that brokers return for reads of a partition.
 const READ: &[ErrorCode] = &[ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::KAFKA_STORAGE_ERROR];
+/// Errors that brokers return for requests of a share session.
+const SHARE: &[ErrorCode] = &[ErrorCode::SHARE_SESSION_NOT_FOUND, ErrorCode::INVALID_SHARE_SESSION_EPOCH];
 /// Errors that brokers return for any request to a coordinator.
 const COORDINATOR: &[ErrorCode] =
     &[ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS];
@@ -54,10 +59,11 @@ const CONTROLLER: &[ErrorCode] = &[ErrorCode::NOT_CONTROLLER, ErrorCode::REQUEST
 
 impl World {
     /// All worlds.
-    pub const ALL: [World; 8] = [
+    pub const ALL: [World; 9] = [
         World::Produce,
         World::Fetch,
         World::Groups,
+        World::Shares,
         World::Transactions,
         World::Topics,
         World::Upgrade,
@@ -71,6 +77,7 @@ impl World {
             Self::Produce => "produce",
             Self::Fetch => "fetch",
             Self::Groups => "groups",
+            Self::Shares => "shares",
             Self::Transactions => "transactions",
             Self::Topics => "topics",
             Self::Upgrade => "upgrade",
@@ -114,6 +121,7 @@ impl World {
         let topics: &[&str] = match self {
             Self::Produce | Self::Fetch | Self::Topics => &["t"],
             Self::Groups | Self::Upgrade | Self::Logins | Self::Quotas => &["a", "b"],
+            Self::Shares => &["q"],
             Self::Transactions => &["in", "out"],
         };
         let partitions = random.i32(1..4);
@@ -125,7 +133,15 @@ impl World {
         if matches!(self, Self::Produce | Self::Transactions) {
             parts.apis.push((ApiKey::InitProducerId, COORDINATOR));
         }
-        if self != Self::Produce {
+        if self == Self::Shares {
+            parts.groups = vec!["g".to_owned()];
+            parts.apis.extend([
+                (ApiKey::FindCoordinator, &[ErrorCode::COORDINATOR_NOT_AVAILABLE] as &[ErrorCode]),
+                (ApiKey::ShareGroupHeartbeat, COORDINATOR),
+                (ApiKey::ShareFetch, SHARE),
+                (ApiKey::ShareAcknowledge, SHARE),
+            ]);
+        } else if self != Self::Produce {
             parts.apis.extend([
                 (ApiKey::Fetch, READ),
                 (ApiKey::ListOffsets, READ),
@@ -172,6 +188,12 @@ impl World {
         if splits { 120 } else { BrokerOptions::default().message_max_bytes }
     }
 
+    /// Returns the maximum number of deliveries of a record in a share group. The generator is a copy, so that other
+    /// draws do not depend on this one.
+    pub(crate) fn delivery_limit(mut random: fastrand::Rng) -> i16 {
+        if random.bool() { shares::UNLIMITED } else { 5 }
+    }
+
     /// Starts the broker of a run.
     pub(crate) async fn start_broker(
         self,
@@ -211,6 +233,11 @@ impl World {
                 ..SecurityOptions::default()
             }),
             kafka: parts.releases.map(|(old, _)| old),
+            shares: ShareOptions {
+                lock: Duration::from_secs(10),
+                delivery_limit: parts.delivery_limit,
+                ..ShareOptions::default()
+            },
             ..BrokerOptions::default()
         })
         .await
@@ -222,6 +249,10 @@ impl World {
             Self::Produce => produce::run(context, random).await,
             Self::Fetch => fetch::run(context, random).await,
             Self::Groups | Self::Upgrade | Self::Logins | Self::Quotas => groups::run(context, random).await,
+            Self::Shares => {
+                let limit = context.delivery_limit;
+                shares::run(context, random, limit).await;
+            }
             Self::Transactions => transactions::run(context, random).await,
             Self::Topics => topics::run(context, random).await,
         }

@@ -1,0 +1,433 @@
+//! Members of a share group that poll, acknowledge, commit, leave, crash and return while records are produced
+//! (KIP-932).
+//!
+//! Guarantees: a record is delivered at most as often as the group's limit. Returned rows are as in the log. After the disturbances, the group finishes all records,
+//! and each of them was accepted or rejected by a member unless its deliveries were used up. Every call ends within its
+//! timeout.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type, Int64Type};
+use samsarrow_client::admin::{ConfigChange, ConfigResource};
+use samsarrow_client::producer::ProducerRecord;
+use samsarrow_client::share::{Acknowledgement, Outcomes, ShareConsumer};
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::context::{Context, cancel_after, kind};
+use crate::{log, options};
+
+const GROUP: &str = "g";
+const TOPIC: &str = "q";
+const POLL: Duration = Duration::from_millis(500);
+const CALL: Duration = Duration::from_secs(20);
+/// Time after the disturbances within which the group must have finished all records.
+const DRAIN: Duration = Duration::from_secs(900);
+/// Delivery limit that no record reaches.
+pub(crate) const UNLIMITED: i16 = i16::MAX;
+/// Resource type of a group, with the protocol's code.
+const GROUP_CONFIGS: i8 = 32;
+
+/// Partition and offset of a record.
+type Position = (i32, i64);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Returned values, to be compared with the logs.
+    values: BTreeMap<Position, String>,
+    /// Records that a member has accepted or rejected, successfully or not.
+    decided: BTreeSet<Position>,
+    /// Records whose accept was reported as successful.
+    accepted: BTreeSet<Position>,
+    producing: bool,
+    drained: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Group {
+    context: Context,
+    shared: Arc<Mutex<Shared>>,
+    partitions: i32,
+    delivery_limit: i16,
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_drained(&self) -> bool {
+        self.lock().drained
+    }
+
+    /// Returns true if the members did not finish all records in time.
+    fn is_late(&self) -> bool {
+        Instant::now() > self.context.calm_at + DRAIN
+    }
+}
+
+pub(crate) async fn run(context: Context, mut random: fastrand::Rng, delivery_limit: i16) {
+    let partitions = (0..).take_while(|index| context.broker.has_partition(TOPIC, *index)).count();
+    let partitions = i32::try_from(partitions).unwrap_or(1);
+    let group = Group { context: context.clone(), shared: Arc::default(), partitions, delivery_limit };
+    group.lock().producing = true;
+    begin_at_earliest(&context).await;
+    let mut programs = JoinSet::new();
+    programs.spawn(produce(group.clone(), random.fork()));
+    programs.spawn(watch(group.clone()));
+    for number in 0..random.usize(1..4) {
+        programs.spawn(consume(group.clone(), number, random.fork()));
+    }
+    while let Some(ended) = programs.join_next().await {
+        if let Err(error) = ended {
+            context.violation(format!("a program failed: {error}"));
+        }
+    }
+    check(&group);
+}
+
+/// Lets the group start at the first record, because a leader that changes before the first acknowledgement starts
+/// again.
+async fn begin_at_earliest(context: &Context) {
+    let admin = match options::admin(context, &[]) {
+        Ok(admin) => admin,
+        Err(error) => return context.violation(format!("the admin client cannot be created: {error}")),
+    };
+    let resource = ConfigResource { kind: GROUP_CONFIGS, name: GROUP.to_owned() };
+    let change =
+        |name: &str, value: &str| ConfigChange { name: name.to_owned(), operation: 0, value: Some(value.to_owned()) };
+    let changes = BTreeMap::from([(resource, vec![change("share.auto.offset.reset", "earliest")])]);
+    while Instant::now() < context.calm_at + DRAIN {
+        match admin.alter_configs(&changes, false, CALL).await {
+            Ok(results) if results.iter().all(|(_, result)| result.is_ok()) => break,
+            _ => sleep(Duration::from_millis(100)).await,
+        }
+    }
+    admin.close().await;
+}
+
+async fn produce(group: Group, mut random: fastrand::Rng) {
+    let context = &group.context;
+    match options::producer(context, &[("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())]) {
+        Ok(producer) => {
+            for k in 0..600 {
+                if context.is_calm() {
+                    break;
+                }
+                let record = ProducerRecord::new(TOPIC, format!("{k}")).with_partition(random.i32(0..group.partitions));
+                if let Err(error) = producer.send(record).await {
+                    context.reached(format!("send: {}", kind(&error)));
+                }
+                if random.u8(..10) == 0 {
+                    sleep(Duration::from_millis(random.u64(..3000))).await;
+                }
+            }
+            drop(producer.close(Duration::from_secs(150)).await);
+        }
+        Err(error) => context.violation(format!("the producer cannot be created: {error}")),
+    }
+    group.lock().producing = false;
+}
+
+/// Waits until the group has finished all records, by the state of the broker.
+async fn watch(group: Group) {
+    while !group.is_late() {
+        sleep(Duration::from_secs(1)).await;
+        let unfinished = |partition: i32| {
+            let end = group.context.broker.end_offset(TOPIC, partition).unwrap_or_default();
+            end > 0 && group.context.broker.share_lag(GROUP, TOPIC, partition) != Some(0)
+        };
+        if group.context.is_calm() && !group.lock().producing && !(0..group.partitions).any(unfinished) {
+            group.lock().drained = true;
+            return;
+        }
+    }
+    let lags = (0..group.partitions).map(|index| group.context.broker.share_lag(GROUP, TOPIC, index));
+    let lags: Vec<_> = lags.collect();
+    group.context.violation(format!("the group did not finish all records after the disturbances: lags {lags:?}"));
+}
+
+struct Member<'a> {
+    group: &'a Group,
+    number: usize,
+    consumer: ShareConsumer,
+    explicit: bool,
+    /// Rows of the last poll of an implicit member, which the next poll accepts.
+    last: Vec<Position>,
+    /// Accepted rows since the last commit, and rows of partitions whose outcome is unknown.
+    accepts: BTreeMap<i32, Vec<i64>>,
+    /// Renewed rows, which are decided later.
+    renewed: Vec<RecordBatch>,
+}
+
+async fn consume(group: Group, number: usize, mut random: fastrand::Rng) {
+    while !group.has_drained() && !group.is_late() {
+        let explicit = random.bool();
+        let chosen = [
+            ("group.id", GROUP.to_owned()),
+            ("request.timeout.ms", "5000".to_owned()),
+            ("default.api.timeout.ms", CALL.as_millis().to_string()),
+            ("max.poll.records", random.u32(1..50).to_string()),
+            ("share.acknowledgement.mode", if explicit { "explicit" } else { "implicit" }.to_owned()),
+            ("share.acquire.mode", if random.bool() { "record_limit" } else { "batch_optimized" }.to_owned()),
+        ];
+        let consumer = match options::share_consumer(&group.context, &chosen, explicit && random.bool()) {
+            Ok(consumer) => consumer,
+            Err(error) => return group.context.violation(format!("the share consumer cannot be created: {error}")),
+        };
+        let (last, accepts, renewed) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut member = Member { group: &group, number, consumer, explicit, last, accepts, renewed };
+        member.subscribe();
+        let mut steps = random.u32(5..200);
+        while (steps > 0 || group.context.is_calm()) && !group.has_drained() && !group.is_late() {
+            steps = steps.saturating_sub(1);
+            member.step(&mut random).await;
+        }
+        if random.u8(..3) == 0 {
+            // A crash: connections close, and the member does not leave.
+            group.context.reached("member crashed");
+        } else {
+            let limit = Duration::from_millis(random.u64(..30_000));
+            member.accept_last();
+            group.context.within("close", limit, member.consumer.close(limit, true)).await;
+        }
+    }
+}
+
+impl Member<'_> {
+    fn subscribe(&self) {
+        if let Err(error) = self.consumer.subscribe([TOPIC.to_owned()].into()) {
+            self.group.context.violation(format!("subscribe failed: {error}"));
+        }
+    }
+
+    async fn step(&mut self, random: &mut fastrand::Rng) {
+        let context = self.group.context.clone();
+        match random.u8(..100) {
+            0..3 if !context.is_calm() => {
+                context.reached("unsubscribe");
+                drop(self.consumer.unsubscribe());
+                sleep(Duration::from_millis(random.u64(..2000))).await;
+                self.subscribe();
+            }
+            3..18 => self.commit(random).await,
+            18..24 => {
+                self.accept_last();
+                match self.consumer.commit_async() {
+                    Ok(_) => context.reached("commit_async"),
+                    Err(error) => context.violation(format!("commit_async failed: {error}")),
+                }
+            }
+            24..26 => self.consumer.wakeup(),
+            // Locks end while the application is busy.
+            26..30 => sleep(Duration::from_millis(random.u64(..15_000))).await,
+            30..32 if !context.is_calm() => {
+                context.reached("locks expired");
+                drop(context.broker.expire_locks(GROUP));
+            }
+            32..36 => self.decide_renewed(),
+            _ => self.poll(random).await,
+        }
+        for completed in self.consumer.take_completed() {
+            self.outcomes(&completed.outcomes, false);
+        }
+    }
+
+    /// Records that the rows of the last poll are accepted by the next call of an implicit member.
+    fn accept_last(&mut self) {
+        for (partition, offset) in std::mem::take(&mut self.last) {
+            self.group.lock().decided.insert((partition, offset));
+            self.accepts.entry(partition).or_default().push(offset);
+        }
+    }
+
+    async fn commit(&mut self, random: &mut fastrand::Rng) {
+        let context = &self.group.context.clone();
+        self.accept_last();
+        let limit = Duration::from_millis(random.u64(1..20_000));
+        let commit = self.consumer.commit(limit);
+        let result = if random.bool() {
+            context.within("commit", limit, commit).await
+        } else {
+            cancel_after(random.u32(..4), commit).await
+        };
+        match result {
+            None => {}
+            Some(Ok(outcomes)) => self.outcomes(&outcomes, true),
+            Some(Err(error)) => {
+                context.reached(format!("commit: {}", kind(&error)));
+                if !context.expects(&error) {
+                    context.violation(format!("commit failed: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Records the outcomes of acknowledgements since the last commit.
+    fn outcomes(&mut self, outcomes: &Outcomes, is_commit: bool) {
+        let context = &self.group.context;
+        for (tp, outcome) in outcomes {
+            let offsets = self.accepts.remove(&tp.partition).unwrap_or_default();
+            match outcome {
+                Ok(()) => {
+                    context.reached("acknowledged");
+                    // A commit in the background reports only the rows until its call.
+                    if is_commit {
+                        let rows = offsets.into_iter().map(|offset| (tp.partition, offset));
+                        self.group.lock().accepted.extend(rows);
+                    }
+                }
+                Err(error) => context.reached(format!("acknowledgement: {}", kind(error))),
+            }
+        }
+        if is_commit && !std::mem::take(&mut self.accepts).is_empty() {
+            context.reached("commit: accepted rows without an outcome");
+        }
+    }
+
+    async fn poll(&mut self, random: &mut fastrand::Rng) {
+        let context = self.group.context.clone();
+        if let Err(error) = self.consumer.begin_poll() {
+            return context.violation(format!("poll failed: {error}"));
+        }
+        self.accept_last();
+        let wait = self.consumer.wait_ready(POLL);
+        let waited = if random.u8(..) < 30 {
+            cancel_after(random.u32(..4), wait).await
+        } else {
+            context.within("poll", POLL, wait).await
+        };
+        if waited.is_none() {
+            return;
+        }
+        match self.consumer.try_poll() {
+            Ok(None) => {}
+            Ok(Some(batch)) => {
+                let rows = self.check_rows(&batch);
+                context.reached("rows returned");
+                if self.explicit {
+                    self.decide(batch, &rows, random);
+                } else {
+                    self.last = rows;
+                }
+            }
+            Err(error) => {
+                context.reached(format!("poll: {}", kind(&error)));
+                // A member that joins again may send no topics, which the coordinator rejects: a known defect.
+                let is_known = error.code() == Some(ErrorCode::INVALID_REQUEST.code());
+                if !is_known && !context.expects(&error) {
+                    context.violation(format!("poll failed: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Decides about the rows of a poll: all by one type, or each by its own.
+    fn decide(&mut self, batch: RecordBatch, rows: &[Position], random: &mut fastrand::Rng) {
+        let is_calm = self.group.context.is_calm();
+        let mut draw = || match random.u8(..100) {
+            0..10 if !is_calm => Acknowledgement::Release,
+            10..20 => Acknowledgement::Reject,
+            _ => Acknowledgement::Accept,
+        };
+        let one = draw();
+        let types: Vec<_> = rows.iter().map(|_| draw()).collect();
+        let (types, renews) = match random.u8(..8) {
+            0 => (vec![Acknowledgement::Renew; rows.len()], true),
+            1..4 => (types, false),
+            _ => (vec![one; rows.len()], false),
+        };
+        let passed: Vec<_> = types.iter().copied().map(Some).collect();
+        if let Err(error) = self.consumer.acknowledge(std::slice::from_ref(&batch), &passed) {
+            return self.group.context.violation(format!("rows of a poll cannot be acknowledged: {error}"));
+        }
+        if renews {
+            self.group.context.reached("rows renewed");
+            self.renewed.push(batch);
+        }
+        self.decided(rows, &types);
+    }
+
+    fn decided(&mut self, rows: &[Position], types: &[Acknowledgement]) {
+        for (position, kind) in rows.iter().zip(types) {
+            if matches!(kind, Acknowledgement::Accept | Acknowledgement::Reject) {
+                self.group.lock().decided.insert(*position);
+            }
+            if *kind == Acknowledgement::Accept {
+                self.accepts.entry(position.0).or_default().push(position.1);
+            }
+        }
+    }
+
+    /// Accepts renewed rows. Those whose renewal has failed are not with the member any more.
+    fn decide_renewed(&mut self) {
+        let Some(batch) = self.renewed.pop() else { return };
+        match self.consumer.acknowledge(std::slice::from_ref(&batch), &[Some(Acknowledgement::Accept)]) {
+            Ok(()) => {
+                self.group.context.reached("renewed rows accepted");
+                let rows: Vec<_> = positions(&batch).map(|(position, ..)| position).collect();
+                self.decided(&rows, &vec![Acknowledgement::Accept; rows.len()]);
+            }
+            Err(error) => self.group.context.reached(format!("renewed rows: {}", kind(&error))),
+        }
+    }
+
+    fn check_rows(&self, batch: &RecordBatch) -> Vec<Position> {
+        let (context, mut shared, mut rows) = (&self.group.context, self.group.lock(), Vec::new());
+        for (position, value, deliveries) in positions(batch) {
+            let (partition, offset) = position;
+            if shared.accepted.contains(&position) {
+                // The outcome of a partition does not contain rows whose session was lost, so these may be among them.
+                context.reached("row of an accepted partition delivered again");
+            }
+            if !(1..=self.group.delivery_limit).contains(&deliveries) {
+                context.violation(format!("{TOPIC}-{partition} delivered {offset} with delivery count {deliveries}"));
+            }
+            if deliveries > 1 {
+                context.reached("row delivered again");
+            }
+            shared.values.insert(position, value);
+            rows.push(position);
+        }
+        context.network.trace(&format!("member {}: {rows:?}", self.number));
+        rows
+    }
+}
+
+/// Returns the position, the value and the delivery count of each row.
+fn positions(batch: &RecordBatch) -> impl Iterator<Item = (Position, String, i16)> + use<> {
+    let column = |name: &str| batch.column_by_name(name).cloned();
+    let columns = column("partition").zip(column("offset")).zip(column("value").zip(column("delivery_count")));
+    let rows = if columns.is_some() { batch.num_rows() } else { 0 };
+    (0..rows).filter_map(move |row| {
+        let ((partitions, offsets), (values, counts)) = columns.as_ref()?;
+        let partition = partitions.as_primitive::<Int32Type>().value(row);
+        let offset = offsets.as_primitive::<Int64Type>().value(row);
+        let value = String::from_utf8_lossy(values.as_binary::<i32>().value(row)).into_owned();
+        Some(((partition, offset), value, counts.as_primitive::<Int16Type>().value(row)))
+    })
+}
+
+fn check(group: &Group) {
+    let (context, shared) = (&group.context, group.lock());
+    for partition in 0..group.partitions {
+        let stored = match log::read(&context.broker, TOPIC, partition) {
+            Ok(stored) => stored,
+            Err(error) => return context.violation(error),
+        };
+        for record in stored {
+            let position = (partition, record.offset);
+            if shared.values.get(&position).is_some_and(|value| *value != record.value) {
+                context.violation(format!("{TOPIC}-{partition} returned another value for {record:?}"));
+            }
+            if group.delivery_limit == UNLIMITED && shared.drained && !shared.decided.contains(&position) {
+                context.violation(format!("{TOPIC}-{partition} finished {record:?}, which no member has decided"));
+            }
+        }
+    }
+}
