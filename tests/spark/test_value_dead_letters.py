@@ -27,8 +27,14 @@ def good(number: int) -> bytes:
     return bytes(encoded(ORDER, {"id": number}))
 
 
+@pytest.fixture(params=["samsarrow-python", "samsarrow-jvm"])
+def source(request: pytest.FixtureRequest, built: None) -> str:
+    """Names of the sources, one after the other."""
+    return str(request.param)
+
+
 @pytest.fixture
-def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
+def read(spark: Any, kafka: KafkaServer, source: str) -> Callable[..., Any]:
     """Returns a function for batch reads that send bad values to a topic: `read(topic, letters)`."""
 
     def load(topic: str, letters: str, **options: str) -> Any:
@@ -36,7 +42,7 @@ def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
         config |= {"value.onError": "deadletter", "value.deadletter.topic": letters, **options}
         if "subscribePattern" in config:
             del config["subscribe"]
-        return spark.read.format("samsarrow-python").options(**config).load()
+        return spark.read.format(source).options(**config).load()
 
     return load
 
@@ -81,6 +87,29 @@ def test_bad_records_go_to_dead_letter_topic(
     # Every read sends the dead letters, regardless of the selected columns.
     assert read(topic, letters, columns="offset").count() == 3
     assert len(letters_in(kafka, letters)) == 4
+    # A limit counts the rows that are left.
+    assert [row.offset for row in read(topic, letters).limit(3).collect()] == [0, 2, 3]
+    assert len(letters_in(kafka, letters)) == 6
+
+
+def test_same_records_are_bad_whatever_a_query_uses(
+    spark: Any, kafka: KafkaServer, source: str, new_topic: NewTopicName
+) -> None:
+    topic, letters = new_topic(1), new_topic(1)
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "city": {"type": "string"}}}
+    send(kafka, topic, b'{"id": 1, "city": "Rome"}', b'{"id": 2, "city": 3}', b'{"id": "x", "city": "Oslo"}')
+    config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "value.format": "json"}
+    config |= {"value.schema": json.dumps(schema), "value.framing": "none", "value.onError": "deadletter"}
+    reader = spark.read.format(source).options(**config, **{"value.deadletter.topic": letters})
+    for number, column in enumerate(("value.id", "value.city", "offset"), 1):
+        assert reader.load().select(column).count() == 1, column
+        assert len(reader.load().select(column).collect()) == 1, column
+        assert len(letters_in(kafka, letters)) == 4 * number, column
+    # Fields that the schema of the frame leaves out are not read, whatever columns a query uses.
+    frame = reader.schema("value struct<id: bigint>, offset bigint").load()
+    for column, count in (("value.id", 13), ("offset", 14)):
+        assert len(frame.select(column).collect()) == 2, column
+        assert len(letters_in(kafka, letters)) == count, column
 
 
 def test_separate_topics_for_keys_and_values(
@@ -96,7 +125,9 @@ def test_separate_topics_for_keys_and_values(
     assert {item["headers"]["__connect.errors.stage"] for item in letters_in(kafka, keys)} == {b"KEY_CONVERTER"}
 
 
-def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path) -> None:
+def test_streams_send_before_commit(
+    spark: Any, kafka: KafkaServer, source: str, new_topic: NewTopicName, tmp_path: Path
+) -> None:
     topic, letters = new_topic(2), new_topic(1)
     seen: list[int] = []
     config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
@@ -109,7 +140,7 @@ def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: N
                 raise RuntimeError("on purpose")
             seen.extend(row.value.id for row in rows)
 
-        frame = spark.readStream.format("samsarrow-python").options(**config).load()
+        frame = spark.readStream.format(source).options(**config).load()
         writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
@@ -195,7 +226,9 @@ def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.Monkey
         ({"key.onError": "deadletter", "key.deadletter.topic": "u"}, "key.onError has no effect without key.format"),
     ],
 )
-def test_invalid_options(options: dict[str, str], text: str) -> None:
+def test_invalid_options(spark: Any, built: None, options: dict[str, str], text: str) -> None:
     config = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "s,t", **AVRO, **options}
     with pytest.raises(ConfigurationError, match=text):
         KafkaDataSource(config).schema()
+    with pytest.raises(Exception, match=f"ConfigurationError.*{text}"):
+        spark.read.format("samsarrow-jvm").options(**config).load()

@@ -4,6 +4,7 @@
 pub mod clients;
 pub mod column_layout;
 mod consumer_pool;
+mod dead_letters;
 mod deferred_free;
 mod exactly_once_task;
 pub mod failure;

@@ -1,6 +1,6 @@
 //! Decoding of keys and values of fetched batches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
@@ -11,12 +11,13 @@ use samsarrow_client::error::Result as ClientResult;
 use samsarrow_client::schema_registry::Registry;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::Error;
-use samsarrow_spark::typed::{SparkType, Typed, lookup_schemas};
+use samsarrow_spark::typed::{OnError, SparkType, Typed, lookup_schemas};
 use samsarrow_values::path::{names, part};
 use samsarrow_values::writer_schemas::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
 use samsarrow_wire::sync::lock;
 
+use crate::dead_letters::BadRows;
 use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::MAX_GRANT;
 use crate::range::Range;
@@ -46,6 +47,18 @@ pub(crate) struct DecodedColumn<'a> {
     pub(crate) errors: Option<StringArray>,
 }
 
+/// Decoded rows of a batch.
+#[derive(Debug)]
+pub(crate) struct Decoded<'a> {
+    pub(crate) columns: Vec<DecodedColumn<'a>>,
+    /// Number of rows, including bad rows.
+    pub(crate) rows: usize,
+    /// Error of the row after these rows.
+    pub(crate) error: Option<Failure>,
+    /// Bad rows among these rows, which belong in a dead letter topic.
+    pub(crate) bad: Vec<BadRows>,
+}
+
 /// Index of a decoder, and the schemas that the registry returned for this decoder.
 pub(crate) type LookupResult = (usize, Vec<(SchemaId, Found)>);
 
@@ -58,7 +71,7 @@ pub(crate) struct PartDecoder {
     /// Number of shared writer schemas that this decoder already knows.
     writers_known: usize,
     kind: SparkType,
-    null_on_error: bool,
+    on_error: OnError,
     ignore_rules: bool,
     reads_headers: bool,
 }
@@ -82,7 +95,7 @@ impl PartDecoder {
             decoder,
             writers_known: 0,
             kind,
-            null_on_error: typed.null_on_error,
+            on_error: typed.on_error.clone(),
             ignore_rules: typed.ignore_rules,
             reads_headers: typed.reads_headers(),
         })
@@ -104,17 +117,24 @@ impl PartDecoder {
         Ok((!ids.is_empty()).then_some((ids, kind)))
     }
 
-    /// Decodes rows until a row is invalid (unless errors become null) or until the memory limit is exceeded.
-    fn decode(&mut self, batch: &RecordBatch) -> Result<(ArrayRef, Option<StringArray>, Option<Box<BadValue>>)> {
+    /// Decodes rows until a row is invalid (if this is an error) or until the memory limit is exceeded. Rows in
+    /// `skipped` become null.
+    fn decode(
+        &mut self,
+        batch: &RecordBatch,
+        skipped: &BTreeSet<usize>,
+    ) -> Result<(ArrayRef, Option<StringArray>, Option<Box<BadValue>>)> {
+        let raises = self.on_error == OnError::Raise;
         let (values, headers) = self.values(batch)?;
         self.writers_known = self.format.catch_up(&mut self.decoder, self.writers_known);
         self.decoder.reserve(values.len());
         let mut errors = StringBuilder::new();
         let mut error = None;
         for (row, value) in values.iter().enumerate() {
+            let value = value.filter(|_| !skipped.contains(&row));
             match self.decoder.push_row(value, headers.as_ref(), row) {
                 Ok(()) => {}
-                Err(ValueError::Bad(bad)) if self.null_on_error => {
+                Err(ValueError::Bad(bad)) if !raises => {
                     errors.append_nulls(row - errors.len());
                     errors.append_value(bad.described(&[]));
                 }
@@ -127,7 +147,7 @@ impl PartDecoder {
             }
         }
         let array = self.decoder.finish().map_err(|error| Failure::state(error.to_string()))?;
-        let errors = self.null_on_error.then(|| {
+        let errors = (!raises).then(|| {
             errors.append_nulls(array.len() - errors.len());
             errors.finish()
         });
@@ -210,20 +230,17 @@ impl PartDecoders {
         }
     }
 
-    /// Decodes the key and value columns until a row is invalid (unless errors become null) or until the memory limit
-    /// is exceeded. Returns the columns, the number of rows and, if there is one, the error of the next row.
+    /// Decodes the key and value columns until a row is invalid (if this is an error) or until the memory limit is
+    /// exceeded. The values of rows whose keys belong in a dead letter topic are not decoded.
     ///
     /// # Errors
     /// Fails if a single row exceeds the memory limit, or if the batch does not have the columns that the reader
     /// requested.
-    pub(crate) fn decode(
-        &mut self,
-        batch: &RecordBatch,
-        tp: &TopicPartition,
-    ) -> Result<(Vec<DecodedColumn<'_>>, usize, Option<Failure>)> {
+    pub(crate) fn decode(&mut self, batch: &RecordBatch, tp: &TopicPartition) -> Result<Decoded<'_>> {
         let (mut columns, mut rows, mut error) = (Vec::new(), batch.num_rows(), None);
+        let (mut dead, mut skipped): (Vec<BadRows>, _) = (Vec::new(), BTreeSet::new());
         for decoder in &mut self.0 {
-            let (array, errors, bad) = decoder.decode(batch)?;
+            let (array, errors, bad) = decoder.decode(batch, &skipped)?;
             if array.len() < rows {
                 (rows, error) = (array.len(), None);
             }
@@ -233,13 +250,27 @@ impl PartDecoders {
                 rows = bad.row;
                 error = Some(Failure::bad_value(describe_error(&bad, decoder.part, batch, tp)));
             }
-            columns.push(DecodedColumn { part: decoder.part, array, kind: &decoder.kind, errors });
+            let mut column = DecodedColumn { part: decoder.part, array, kind: &decoder.kind, errors };
+            if let OnError::DeadLetter(topic) = &decoder.on_error
+                && let Some(errors) = column.errors.take()
+            {
+                let texts = errors.iter().enumerate().filter_map(|(row, text)| Some((row, text?)));
+                let errors: BTreeMap<_, _> =
+                    texts.map(|(row, text)| (row, format!("{}: {text}", decoder.part.name()))).collect();
+                skipped.extend(errors.keys());
+                dead.push(BadRows { topic: Arc::clone(topic), errors });
+            }
+            columns.push(column);
         }
         for column in &mut columns {
             column.array = column.array.slice(0, rows);
             column.errors = column.errors.take().map(|errors| errors.slice(0, rows));
         }
-        Ok((columns, rows, error))
+        for bad in &mut dead {
+            bad.errors.split_off(&rows);
+        }
+        dead.retain(|bad| !bad.errors.is_empty());
+        Ok(Decoded { columns, rows, error, bad: dead })
     }
 }
 

@@ -59,15 +59,24 @@ pub(crate) fn client_options(
     overrides: &[(&str, String)],
 ) -> Result<Options> {
     let owns = kind == owner;
-    let has = |name: &str| match spec(name) {
-        Some(spec) => spec.clients.contains(&kind),
-        None => owns || ["config.providers.", "api.version."].iter().any(|p| dotted(name).starts_with(p)),
-    };
     let replaced = |name: &str| overrides.iter().any(|(other, _)| kafka_name(name) == *other);
-    let supported = kafka.iter().filter(|(name, _)| (owns || has(name)) && !replaced(name));
+    let supported = kafka.iter().filter(|(name, _)| (owns || has_option(kind, name)) && !replaced(name));
     let pairs = supported.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
     let overrides = overrides.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     Ok(Options::parse(kind, pairs.chain(overrides).map(|(name, value)| (name, OptionValue::Str(value))))?)
+}
+
+/// Returns the options that a client of kind `kind` has.
+pub(crate) fn supported(kind: ClientKind, kafka: &KafkaOptions) -> KafkaOptions {
+    let supported = kafka.iter().filter(|(name, _)| has_option(kind, name));
+    supported.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn has_option(kind: ClientKind, name: &str) -> bool {
+    match spec(name) {
+        Some(spec) => spec.clients.contains(&kind),
+        None => ["config.providers.", "api.version."].iter().any(|prefix| dotted(name).starts_with(prefix)),
+    }
 }
 
 /// Checks that all files named by options exist on this machine. Does not check references to config providers.

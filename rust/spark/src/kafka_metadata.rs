@@ -57,7 +57,8 @@ impl KafkaMetadata {
     /// options but do not exist are left out.
     ///
     /// # Errors
-    /// Fails if `all_must_exist` is true and a named topic or partition does not exist.
+    /// Fails if `all_must_exist` is true and a named topic or partition does not exist, or if a dead letter topic is
+    /// among the topics.
     pub async fn partitions(&self, options: &ReadOptions, all_must_exist: bool) -> Result<SourcePartitions> {
         let missing = |option: &str, names: Vec<String>| {
             if names.is_empty() || !all_must_exist {
@@ -72,6 +73,7 @@ impl KafkaMetadata {
             TopicSelection::Pattern(pattern) => {
                 let mut listed = self.topics(options, None).await?;
                 listed.retain(|topic| !topic.internal && pattern.is_match(&topic.name));
+                options.check_dead_letter_topics(listed.iter().map(|topic| topic.name.as_str()))?;
                 let counts = counts(&listed);
                 let partitions = counts.iter().flat_map(|(topic, count)| all_partitions(topic, *count)).collect();
                 Ok(SourcePartitions { partitions, topic_ids: ids(&listed) })

@@ -15,6 +15,7 @@ use crate::option_values::{RawOptions, boolean, duration, get, json_object, natu
 use crate::suggest;
 use crate::tokens;
 use crate::typed::{self, Typed};
+use crate::write_options::WriteOptions;
 
 const BATCH_ONLY: &[&str] = &["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"];
 const KNOWN: &[&str] = &[
@@ -212,6 +213,24 @@ impl ReadOptions {
             )));
         }
         Ok(())
+    }
+
+    /// Checks that none of these topics, which are read, is a dead letter topic.
+    pub(crate) fn check_dead_letter_topics<'a>(&self, mut topics: impl Iterator<Item = &'a str>) -> Result<()> {
+        let letters =
+            |topic: &&str| self.typed.iter().find(|typed| typed.dead_letter_topic().is_some_and(|t| **t == **topic));
+        match topics.find_map(|topic| Some((topic, letters(&topic)?))) {
+            Some((topic, typed)) => Err(Error::configuration(format!(
+                "topic {topic} is read, and {}.deadletter.topic, too: it would grow",
+                typed.part.name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the options with which dead letters are sent: those of the client options that producers have.
+    pub fn dead_letter_options(&self) -> WriteOptions {
+        WriteOptions::for_dead_letters(kafka::supported(ClientKind::Producer, &self.kafka))
     }
 
     /// Returns the group that `commitOffsets` and `startingOffsets=group` use.

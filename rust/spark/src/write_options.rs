@@ -94,6 +94,21 @@ impl WriteOptions {
         })
     }
 
+    /// Returns the options with which a task that reads sends dead letters.
+    pub(crate) fn for_dead_letters(kafka: KafkaOptions) -> WriteOptions {
+        WriteOptions {
+            kafka,
+            topic: None,
+            columns: vec![Column::Key, Column::Value, Column::Headers, Column::Timestamp],
+            exactly_once: false,
+            prefix: None,
+            allow_replay_mismatch: None,
+            token_mechanism: None,
+            written: Vec::new(),
+            registry: None,
+        }
+    }
+
     /// Checks the options of a batch write.
     ///
     /// # Errors

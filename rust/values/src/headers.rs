@@ -23,7 +23,7 @@ pub struct Headers {
 
 /// Names and values of the headers in all rows.
 #[derive(Debug)]
-struct Pairs {
+pub(crate) struct Pairs {
     rows: ListArray,
     names: StringArray,
     values: BinaryArray,
@@ -34,7 +34,7 @@ impl Pairs {
     ///
     /// # Errors
     /// Fails if the column is not a headers column as consumers return it.
-    fn of(column: &ArrayRef) -> Result<Pairs, String> {
+    pub(crate) fn of(column: &ArrayRef) -> Result<Pairs, String> {
         let found = || {
             let rows = column.as_list_opt::<i32>()?.clone();
             let pairs = rows.values().as_struct_opt()?;
@@ -73,28 +73,63 @@ pub fn with_header(
     value: &[u8],
 ) -> Result<ArrayRef, String> {
     let existing = headers.map(Pairs::of).transpose()?;
-    let (mut names, mut values, mut lengths) = (StringBuilder::new(), BinaryBuilder::new(), Vec::new());
+    let mut column = HeadersBuilder::default();
     for row in 0..written.len() {
-        let before = names.len();
         if let Some(existing) = &existing {
-            for at in existing.of_row(row) {
-                names.append_option(existing.names.is_valid(at).then(|| existing.names.value(at)));
-                values.append_option(existing.values.is_valid(at).then(|| existing.values.value(at)));
-            }
+            column.copy(existing, row);
         }
         if written.is_valid(row) {
-            names.append_value(name);
-            values.append_value(value);
+            column.append(name, value);
         }
-        lengths.push(names.len() - before);
+        column.end_row();
     }
-    let fields =
-        Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)]);
-    let pairs = StructArray::try_new(fields, vec![Arc::new(names.finish()), Arc::new(values.finish())], None);
-    let pairs = pairs.map_err(|error| error.to_string())?;
-    let item = Arc::new(Field::new("item", pairs.data_type().clone(), true));
-    let rows = ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(pairs), None);
-    Ok(Arc::new(rows.map_err(|error| error.to_string())?))
+    column.finish()
+}
+
+/// Builder of a headers column.
+#[derive(Debug, Default)]
+pub(crate) struct HeadersBuilder {
+    names: StringBuilder,
+    values: BinaryBuilder,
+    lengths: Vec<usize>,
+    /// Number of headers in the finished rows.
+    finished: usize,
+}
+
+impl HeadersBuilder {
+    /// Appends the headers of a row of another column to the current row.
+    pub(crate) fn copy(&mut self, from: &Pairs, row: usize) {
+        for at in from.of_row(row) {
+            self.names.append_option(from.names.is_valid(at).then(|| from.names.value(at)));
+            self.values.append_option(from.value(at));
+        }
+    }
+
+    /// Appends a header to the current row.
+    pub(crate) fn append(&mut self, name: &str, value: &[u8]) {
+        self.names.append_value(name);
+        self.values.append_value(value);
+    }
+
+    pub(crate) fn end_row(&mut self) {
+        self.lengths.push(self.names.len() - self.finished);
+        self.finished = self.names.len();
+    }
+
+    /// Returns the column.
+    ///
+    /// # Errors
+    /// Fails if the column has too many headers.
+    pub(crate) fn finish(mut self) -> Result<ArrayRef, String> {
+        let fields =
+            Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)]);
+        let pairs =
+            StructArray::try_new(fields, vec![Arc::new(self.names.finish()), Arc::new(self.values.finish())], None);
+        let pairs = pairs.map_err(|error| error.to_string())?;
+        let item = Arc::new(Field::new("item", pairs.data_type().clone(), true));
+        let rows = ListArray::try_new(item, OffsetBuffer::from_lengths(self.lengths), Arc::new(pairs), None);
+        Ok(Arc::new(rows.map_err(|error| error.to_string())?))
+    }
 }
 
 impl Headers {

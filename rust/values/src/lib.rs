@@ -10,6 +10,7 @@ mod arrow_types;
 pub mod avro;
 mod builders;
 mod byte_reader;
+mod dead_letters;
 pub mod decoder;
 pub mod encoder;
 pub mod error;
@@ -25,6 +26,7 @@ pub mod proto;
 pub mod writer_schemas;
 
 pub use arrow_types::Enums;
+pub use dead_letters::dead_letters;
 pub use decoder::{Decoder, Options};
 pub use encoder::Encoder;
 pub use error::{BadValue, EncodeError, SchemaError, ValueError};

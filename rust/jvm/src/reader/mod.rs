@@ -85,6 +85,10 @@ pub struct Reader {
     decoders: PartDecoders,
     /// Rows whose keys and values are not decoded yet.
     undecoded: Option<typed::Undecoded>,
+    /// Rows that wait for the bad rows next to them to arrive in the dead letter topic.
+    held: Option<typed::Held>,
+    /// True if bad rows are sent to a dead letter topic.
+    sends_dead_letters: bool,
     /// Decoding error that follows the rows of the last call. The next call returns it.
     bad: Option<Failure>,
     layout: Option<ColumnLayout>,
@@ -103,14 +107,16 @@ impl Reader {
         let has_column = |column| range.columns.contains(&OutputColumn::Column(column));
         let has_part = |part| range.columns.iter().any(|column| column.part() == Some(part));
         let decoders = PartDecoders::new(&options.typed, &range, &shared.writer_caches)?;
+        let sends_dead_letters = options.typed.iter().any(|typed| typed.dead_letter_topic().is_some());
+        // Dead letters have the whole record.
         let kind = ConsumerKind {
             small: range.end - range.start <= SMALL_RANGE,
             projection: Projection {
-                keys: has_part(Part::Key),
-                values: has_part(Part::Value),
-                timestamps: has_column(Column::Timestamp),
+                keys: sends_dead_letters || has_part(Part::Key),
+                values: sends_dead_letters || has_part(Part::Value),
+                timestamps: sends_dead_letters || has_column(Column::Timestamp),
             },
-            headers: has_column(Column::Headers) || decoders.read_headers(),
+            headers: sends_dead_letters || has_column(Column::Headers) || decoders.read_headers(),
         };
         let now = Instant::now();
         Ok(Reader {
@@ -126,6 +132,8 @@ impl Reader {
             out_of_range: false,
             decoders,
             undecoded: None,
+            held: None,
+            sends_dead_letters,
             bad: None,
             layout: None,
             counters: Counters::default(),
@@ -136,10 +144,13 @@ impl Reader {
     /// Waits up to `wait` for the next rows. Frees the rows of the previous call.
     ///
     /// # Errors
-    /// Fails if the range cannot be read, if some of its records are lost and `failOnDataLoss` is set, or if a key or
-    /// value is invalid.
+    /// Fails if the range cannot be read, if some of its records are lost and `failOnDataLoss` is set, if a key or
+    /// value is invalid, or if an invalid one cannot be sent to its dead letter topic.
     pub fn next(&mut self, wait: Duration) -> Result<Next> {
         self.layout = None;
+        if self.held.is_some() {
+            return runtime()?.block_on(self.decode(wait));
+        }
         if let Some(bad) = &self.bad {
             return Err(bad.clone());
         }
@@ -172,7 +183,7 @@ impl Reader {
         }
         self.counters.bytes = self.counters().bytes;
         self.stop_log_lookup();
-        self.undecoded = None;
+        (self.undecoded, self.held) = (None, None);
         let done = whole && (self.range.is_open() || self.position >= self.range.end);
         let Some(lease) = self.lease.take() else { return };
         // The partition is paused so that it is not fetched while the consumer is idle.
@@ -233,7 +244,8 @@ impl Reader {
         {
             lease.leftover = Some(batch.slice(rows, batch.num_rows() - rows));
         }
-        if let Some(limit) = self.range.limit {
+        // The limit does not count bad rows, which are known only after decoding, so that the batch is not cut.
+        if let Some(limit) = self.range.limit.filter(|_| !self.sends_dead_letters) {
             let remaining = usize::try_from(limit.saturating_sub(self.counters.rows)).unwrap_or(usize::MAX);
             if rows >= remaining {
                 rows = remaining;
@@ -251,6 +263,10 @@ impl Reader {
     fn finish_batch(&mut self, layout: ColumnLayout, begun: Instant) -> Next {
         let rows = layout.rows();
         self.counters.rows += rows as u64;
+        if self.range.limit.is_some_and(|limit| self.counters.rows >= limit) {
+            self.ended = true;
+            self.undecoded = None;
+        }
         self.counters.peak = self.counters.peak.max(layout.bytes() as u64);
         self.counters.decode += begun.elapsed();
         self.layout = Some(layout);

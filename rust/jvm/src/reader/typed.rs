@@ -11,8 +11,9 @@ use tokio::time::timeout;
 
 use super::{Next, Reader};
 use crate::column_layout::ColumnLayout;
+use crate::dead_letters::{self, Sending};
 use crate::failure::{Failure, Result};
-use crate::value_decoding::LookupResult;
+use crate::value_decoding::{Decoded, LookupResult};
 
 /// Rows to decode, and the lookup of their writer schemas in the registry.
 #[derive(Debug)]
@@ -37,14 +38,26 @@ impl Drop for Undecoded {
     }
 }
 
+/// Rows that are handed out once the bad rows next to them are in the dead letter topic.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// `None` if all rows were bad.
+    layout: Option<ColumnLayout>,
+    sending: Sending,
+}
+
 impl Reader {
     /// Decodes and hands out the pending rows. Waits at most `wait` for a slow registry.
     pub(super) async fn decode(&mut self, wait: Duration) -> Result<Next> {
-        let done = self.decode_pending(wait).await;
+        let done = match self.held {
+            Some(_) => self.hand_out(wait).await,
+            None => self.decode_pending(wait).await,
+        };
         if let Err(failure) = &done {
             // Stores the error for later calls: the undecoded rows are dropped, and no call may return the rows after
             // them.
             self.bad = Some(failure.clone());
+            self.undecoded = None;
         }
         done
     }
@@ -72,19 +85,42 @@ impl Reader {
             self.decoders.add_writers(answers.unwrap_or_else(closed)?);
         }
         let begun = Instant::now();
-        let (columns, count, bad) = self.decoders.decode(&rows.batch, &self.range.tp)?;
-        match bad {
-            Some(bad) if count == 0 => return Err(bad),
-            bad => self.bad = bad,
+        let Decoded { mut columns, rows: count, error, bad } = self.decoders.decode(&rows.batch, &self.range.tp)?;
+        match error {
+            Some(error) if count == 0 => return Err(error),
+            error => self.bad = error,
         }
-        let batch = rows.batch.slice(0, count);
+        let mut batch = rows.batch.slice(0, count);
+        let sending = (!bad.is_empty()).then(|| Sending::start(&self.shared, &batch, &bad)).transpose()?;
+        if sending.is_some() {
+            (batch, columns) = dead_letters::without(&batch, columns, &bad)?;
+        }
         if self.bad.is_none() && count < rows.batch.num_rows() {
             rows.batch = rows.batch.slice(count, rows.batch.num_rows() - count);
             self.undecoded = Some(rows);
         }
         let layout = ColumnLayout::new(&batch, &self.range.columns, &columns, self.range.vectors, &self.range.tp);
         let layout = layout.map_err(|failure| self.with_offsets(failure, &batch))?;
-        Ok(self.finish_batch(layout, begun))
+        let Some(sending) = sending else { return Ok(self.finish_batch(layout, begun)) };
+        self.counters.decode += begun.elapsed();
+        self.held = Some(Held { layout: (layout.rows() > 0).then_some(layout), sending });
+        self.hand_out(wait).await
+    }
+
+    /// Waits at most `wait` for the acknowledgement of the bad rows, and hands out the other rows.
+    async fn hand_out(&mut self, wait: Duration) -> Result<Next> {
+        let Some(mut held) = self.held.take() else { return Ok(Next::Nothing) };
+        let begun = Instant::now();
+        let sent = timeout(wait, held.sending.wait()).await;
+        self.counters.wait += begun.elapsed();
+        // Waiting for the dead letter topic counts as progress, because the producer has its own timeouts.
+        self.progress = Instant::now();
+        let Ok(sent) = sent else {
+            self.held = Some(held);
+            return Ok(Next::Nothing);
+        };
+        sent?;
+        Ok(held.layout.map_or(Next::Nothing, |layout| self.finish_batch(layout, Instant::now())))
     }
 
     /// Adds the first and last offset of the batch to the error of an invalid key or value.

@@ -42,8 +42,8 @@ const JSON: &str = "JSON";
 pub struct Typed {
     /// Key or value, to which these options apply.
     pub part: Part,
-    /// True if a key or value that cannot be decoded becomes null; false if it is an error.
-    pub null_on_error: bool,
+    /// Effect of a key or value that cannot be decoded.
+    pub on_error: OnError,
     /// True if schemas with rules are accepted and their rules are ignored.
     pub ignore_rules: bool,
     format: FormatName,
@@ -63,6 +63,17 @@ pub struct Typed {
     uses_registry: bool,
     /// Topic, if exactly one topic is read.
     topic: Option<String>,
+}
+
+/// Effect of a key or value that cannot be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OnError {
+    /// It is an error.
+    Raise,
+    /// It becomes null, and its error is in a column of its own.
+    Null,
+    /// Its record is sent to this topic and left out.
+    DeadLetter(Arc<str>),
 }
 
 /// Format of a key or value.
@@ -157,12 +168,25 @@ fn column_of(part: Part) -> Column {
 impl Typed {
     /// Returns the columns that are added to the output for this key or value.
     pub fn extra_columns(&self) -> Vec<OutputColumn> {
-        if self.null_on_error { vec![OutputColumn::Raw(self.part), OutputColumn::Error(self.part)] } else { Vec::new() }
+        match self.on_error {
+            OnError::Null => vec![OutputColumn::Raw(self.part), OutputColumn::Error(self.part)],
+            OnError::Raise | OnError::DeadLetter(_) => Vec::new(),
+        }
     }
 
-    /// Returns true if any of these columns needs the decoded key or value.
+    /// Returns the dead letter topic, if there is one.
+    pub fn dead_letter_topic(&self) -> Option<&Arc<str>> {
+        match &self.on_error {
+            OnError::DeadLetter(topic) => Some(topic),
+            OnError::Raise | OnError::Null => None,
+        }
+    }
+
+    /// Returns true if any of these columns needs the decoded key or value, or if there is a dead letter topic, to
+    /// which bad records are sent whatever columns are read.
     pub fn needs_decoding(&self, columns: &[OutputColumn]) -> bool {
-        columns.iter().any(|column| column.part() == Some(self.part) && *column != OutputColumn::Raw(self.part))
+        self.dead_letter_topic().is_some()
+            || columns.iter().any(|column| column.part() == Some(self.part) && *column != OutputColumn::Raw(self.part))
     }
 
     /// Returns true if record headers may contain the ids of writer schemas.

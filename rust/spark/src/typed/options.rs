@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
@@ -11,7 +12,7 @@ use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{Framing, Part};
 use serde_json::Value;
 
-use super::{FormatName, Typed, written_options};
+use super::{FormatName, OnError, Typed, written_options};
 use crate::columns::TextLayout;
 use crate::error::{Error, Result};
 use crate::kafka::{missing_file, spec};
@@ -30,8 +31,7 @@ const RECURSION: &str = "recursion";
 const PROTOBUF: [&str; 2] = ["message", "imports"];
 /// The option `onError`. All option names arrive in lower case.
 const ON_ERROR: &str = "onerror";
-/// Options that only the Python source supports.
-const PYTHON_ONLY: [&str; 1] = [".deadletter.topic"];
+const DEAD_LETTER_TOPIC: &str = "deadletter.topic";
 /// Options that determine whether a newer schema ends a streaming query.
 const EVOLUTION: [&str; 2] = ["evolution", "evolution.interval.ms"];
 /// Default interval between checks for newer schemas.
@@ -46,8 +46,12 @@ fn shown(option: &str) -> String {
 }
 
 pub(super) fn known_options() -> impl Iterator<Item = String> {
-    let all =
-        ["format", ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF).chain(EVOLUTION);
+    let all = ["format", ON_ERROR, DEAD_LETTER_TOPIC]
+        .into_iter()
+        .chain(SCHEMA_OPTIONS)
+        .chain([RECURSION])
+        .chain(PROTOBUF)
+        .chain(EVOLUTION);
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
 }
 
@@ -56,14 +60,10 @@ pub(super) fn known_options() -> impl Iterator<Item = String> {
 /// # Errors
 /// Fails if one of these options is misspelled, has no effect or has an invalid value.
 pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option<RegistryOptions>)> {
-    if let Some(name) = options.keys().find(|name| PYTHON_ONLY.iter().any(|other| name.ends_with(other))) {
-        return Err(python_only(name));
-    }
     let known: Vec<String> = known_options().collect();
     let (own, registry) = split(options, &known, &written_options::known_options(), "writes")?;
-    let topic = single_topic(options);
-    let typed =
-        PARTS.into_iter().filter_map(|part| parse_part(part, &own, !registry.is_empty(), topic.as_deref()).transpose());
+    let topics = named_topics(options);
+    let typed = PARTS.into_iter().filter_map(|part| parse_part(part, &own, !registry.is_empty(), &topics).transpose());
     let typed = typed.collect::<Result<Vec<_>>>()?;
     let is_used = typed.iter().any(|part| part.uses_registry);
     Ok((typed, registry_options(registry, is_used)?))
@@ -133,10 +133,20 @@ pub(crate) fn text_layout(options: &RawOptions, typed: &[Typed], text: TextLayou
     Ok(undecoded)
 }
 
-fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Option<&str>) -> Result<Option<Typed>> {
+fn parse_part(
+    part: Part,
+    options: &RawOptions,
+    uses_registry: bool,
+    topics: &BTreeSet<String>,
+) -> Result<Option<Typed>> {
     let name = part.name();
     let get = |option: &str| options.get(&format!("{name}.{option}"));
-    let all = [ON_ERROR].into_iter().chain(SCHEMA_OPTIONS).chain([RECURSION]).chain(PROTOBUF).chain(EVOLUTION);
+    let all = [ON_ERROR, DEAD_LETTER_TOPIC]
+        .into_iter()
+        .chain(SCHEMA_OPTIONS)
+        .chain([RECURSION])
+        .chain(PROTOBUF)
+        .chain(EVOLUTION);
     let kind = get("format").map(|kind| kind.trim().to_lowercase()).unwrap_or_default();
     if kind.is_empty() {
         return match SCHEMA_OPTIONS
@@ -144,7 +154,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
             .chain([RECURSION])
             .chain(PROTOBUF)
             .chain(EVOLUTION)
-            .chain([ON_ERROR])
+            .chain([ON_ERROR, DEAD_LETTER_TOPIC])
             .find(|option| get(option).is_some())
         {
             Some(first) => {
@@ -155,20 +165,26 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
     }
     let format = format_name(name, &kind, get("format"))?;
     let on_error = get(ON_ERROR).map_or("raise", String::as_str);
-    let null_on_error = match on_error.trim().to_lowercase().as_str() {
-        "raise" => false,
-        "null" => true,
-        "deadletter" => return Err(python_only(&format!("{name}.onError=deadletter"))),
+    let letters = get(DEAD_LETTER_TOPIC).map(|topic| topic.trim()).filter(|topic| !topic.is_empty());
+    let on_error = match on_error.trim().to_lowercase().as_str() {
+        "raise" => OnError::Raise,
+        "null" => OnError::Null,
+        "deadletter" => OnError::DeadLetter(dead_letter_topic(name, letters, topics)?),
         _ => {
             return Err(Error::configuration(format!(
-                "option {name}.onError must be raise or null, not {}",
+                "option {name}.onError must be raise, null or deadletter, not {}",
                 quoted(on_error)
             )));
         }
     };
+    if letters.is_some() && !matches!(on_error, OnError::DeadLetter(_)) {
+        return Err(Error::configuration(format!(
+            "option {name}.{DEAD_LETTER_TOPIC} has no effect without {name}.onError=deadletter"
+        )));
+    }
     let has_schema = !matches!(format, FormatName::Plain(_));
     let applies = |option: &str| match option {
-        ON_ERROR => true,
+        ON_ERROR | DEAD_LETTER_TOPIC => true,
         RECURSION => matches!(format, FormatName::Avro | FormatName::Protobuf),
         option if PROTOBUF.contains(&option) => format == FormatName::Protobuf,
         _ => has_schema,
@@ -199,7 +215,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
     let fields = get("fields").map(|fields| listed(fields).into_iter().map(str::to_owned).collect());
     Ok(Some(Typed {
         part,
-        null_on_error,
+        on_error,
         ignore_rules,
         format,
         schema: get("schema").cloned(),
@@ -212,7 +228,7 @@ fn parse_part(part: Part, options: &RawOptions, uses_registry: bool, topic: Opti
         framing: lower("framing").unwrap_or_else(|| "auto".to_owned()),
         fields,
         uses_registry: uses_registry && has_schema,
-        topic: topic.map(str::to_owned),
+        topic: topics.first().filter(|_| topics.len() == 1).cloned(),
     }))
 }
 
@@ -326,16 +342,32 @@ fn number(text: &str) -> Option<i32> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the name of the topic, if exactly one topic is read.
-fn single_topic(options: &RawOptions) -> Option<String> {
+/// Checks the dead letter topic. `topics` contains the topics that are read.
+fn dead_letter_topic(part: &str, topic: Option<&str>, topics: &BTreeSet<String>) -> Result<Arc<str>> {
+    let option = format!("{part}.{DEAD_LETTER_TOPIC}");
+    let Some(topic) = topic else {
+        return Err(Error::configuration(format!(
+            "{part}.onError=deadletter needs the option {option}, where bad records go"
+        )));
+    };
+    if topics.contains(topic) {
+        return Err(Error::configuration(format!(
+            "option {option}: topic {topic} is read, and would grow by what is bad in it"
+        )));
+    }
+    Ok(topic.into())
+}
+
+/// Returns the names of the topics that the options name. Empty for a pattern.
+fn named_topics(options: &RawOptions) -> BTreeSet<String> {
     let listed = get(options, "subscribe").unwrap_or_default().split(',').map(|topic| topic.trim().to_owned());
     let mut topics: BTreeSet<String> = listed.filter(|topic| !topic.is_empty()).collect();
     if let Some(assigned) = get(options, "assign") {
         // An invalid value of the option is reported by its parser.
-        let Ok(Value::Object(assigned)) = serde_json::from_str(assigned) else { return None };
+        let Ok(Value::Object(assigned)) = serde_json::from_str(assigned) else { return BTreeSet::new() };
         topics.extend(assigned.into_iter().map(|(topic, _)| topic));
     }
-    topics.pop_first().filter(|_| topics.is_empty())
+    topics
 }
 
 /// Parses the options of the registry, if there are any. `is_used` is true if a key or value has a schema.
@@ -381,13 +413,6 @@ pub(super) fn registry_options(mut options: RawOptions, is_used: bool) -> Result
         }
         other => other.into(),
     })
-}
-
-fn python_only(option: &str) -> Error {
-    Error::configuration(format!(
-        "option {option} works in format(\"samsarrow-python\") only: use that name, or onError=null, which adds \
-         the columns value_error and raw_value"
-    ))
 }
 
 #[cfg(test)]

@@ -35,12 +35,18 @@ fn rejects_invalid_options() {
         ),
         (vec![("value.format", "int"), ("schema.registry.url", "http://r")], "has no effect without value.format=avro"),
         (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be given"),
-        (with(&[("value.onError", "skip")]), "value.onError must be raise or null, not 'skip'"),
+        (with(&[("value.onError", "skip")]), "value.onError must be raise, null or deadletter, not 'skip'"),
+        (with(&[("value.onError", "deadletter")]), "deadletter needs the option value.deadletter.topic"),
         (
-            with(&[("value.onError", "deadletter")]),
-            "value.onError=deadletter works in format(\"samsarrow-python\") only",
+            with(&[("value.deadletter.topic", "u")]),
+            "value.deadletter.topic has no effect without value.onError=deadletter",
         ),
-        (with(&[("value.deadletter.topic", "x")]), "value.deadletter.topic works in format(\"samsarrow-python\") only"),
+        (with(&[("value.onError", "deadletter"), ("value.deadletter.topic", "t")]), "topic t is read, and would grow"),
+        (
+            with(&[("value.onError", "deadletter"), ("value.deadletter.topics", "u")]),
+            "did you mean value.deadletter.topic",
+        ),
+        (vec![("key.deadletter.topic", "u")], "key.deadletter.topic has no effect without key.format"),
         (with(&[("value.evolution", "fail")]), "value.evolution must be ignore or restart, not 'fail'"),
         (with(&[("value.evolutions", "restart")]), "did you mean value.evolution"),
         (with(&[("value.evolution", "restart"), ("value.schema", "{}")]), "restart and value.schema contradict"),
@@ -102,6 +108,27 @@ fn null_on_error_adds_columns() {
 }
 
 #[test]
+fn dead_letter_topic_needs_decoding_of_unused_columns() {
+    let options = [("value.format", "int"), ("value.onError", "deadLetter"), ("value.deadletter.topic", " u ")];
+    let parsed = parse(&options).unwrap();
+    let typed = &parsed.typed[0];
+    assert_eq!(typed.dead_letter_topic().map(|topic| &**topic), Some("u"));
+    assert!(typed.needs_decoding(&[]) && typed.extra_columns().is_empty());
+    let error = parsed.check_dead_letter_topics(["s", "u"].into_iter()).unwrap_err().to_string();
+    assert!(error.contains("topic u is read, and value.deadletter.topic, too"), "{error}");
+    assert!(parsed.check_dead_letter_topics(["s"].into_iter()).is_ok());
+}
+
+#[test]
+fn dead_letters_are_sent_with_the_options_of_producers() {
+    let more = [("kafka.fetch.min.bytes", "5"), ("kafka.request.timeout.ms", "7000"), ("kafka.group.id", "g")];
+    let options = parse(&more).unwrap().dead_letter_options();
+    let names: Vec<&str> = options.kafka().map(|(name, _)| name).collect();
+    assert_eq!(names, ["bootstrap.servers", "client.id", "request.timeout.ms"]);
+    assert!(options.client(samsarrow_client::config::ClientKind::Producer, &[]).is_ok());
+}
+
+#[test]
 fn layout_applies_to_undecoded_part() {
     let options = parse(&[("value.format", "long"), ("layout", "string")]).unwrap();
     assert_eq!((options.text.key, options.text.value), (true, false));
@@ -110,12 +137,12 @@ fn layout_applies_to_undecoded_part() {
 }
 
 #[test]
-fn finds_single_topic() {
+fn finds_named_topics() {
     let raw = |name: &str, text: &str| RawOptions::from([(name.to_owned(), text.to_owned())]);
-    assert_eq!(single_topic(&raw("subscribe", " a,a, ")), Some("a".to_owned()));
-    assert_eq!(single_topic(&raw("assign", r#"{"a":[0]}"#)), Some("a".to_owned()));
+    assert_eq!(named_topics(&raw("subscribe", " a,a, ")), BTreeSet::from(["a".to_owned()]));
+    assert_eq!(named_topics(&raw("assign", r#"{"a":[0]}"#)), BTreeSet::from(["a".to_owned()]));
     for (name, text) in [("subscribe", "a,b"), ("assign", r#"{"a":[0],"b":[1]}"#), ("assign", "{"), ("other", "a")] {
-        assert_eq!(single_topic(&raw(name, text)), None, "{text}");
+        assert_ne!(named_topics(&raw(name, text)).len(), 1, "{text}");
     }
 }
 

@@ -1,5 +1,6 @@
 package io.github.samsarrow.spark;
 
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -78,10 +79,11 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
     if (options.decoded().isEmpty()) {
       return options;
     }
+    Map<String, Object> types = Columns.types(schema, options.decoded());
     if (registrySchemas == null) {
-      registrySchemas = Columns.resolve(options, Columns.types(schema, options.decoded())).registrySchemas();
+      registrySchemas = Columns.resolve(options, types).registrySchemas();
     }
-    return options.withRegistrySchemas(registrySchemas);
+    return options.withTypes(registrySchemas, types);
   }
 
   @Override

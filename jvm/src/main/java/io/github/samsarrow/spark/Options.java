@@ -3,6 +3,7 @@ package io.github.samsarrow.spark;
 import java.io.File;
 import java.io.Serializable;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
@@ -12,6 +13,7 @@ import java.util.TreeMap;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.types.StructType;
 
 /** Options of a read or a write, by name in lower case. They are never printed, because they may contain secrets. */
 final class Options implements Serializable {
@@ -28,30 +30,42 @@ final class Options implements Serializable {
   /** Schemas from the registry that determine the types of keys and values, in the library's JSON. */
   private final String registrySchemas;
 
+  /** Types of the decoded columns of the table by name, as JSON. Tasks also decode columns that a query does not use. */
+  private final String types;
+
   Options(Map<String, String> options) {
-    this(options, null, "{}");
+    this(options, null, "{}", "{}");
   }
 
-  private Options(Map<String, String> options, Map<String, String> token, String registrySchemas) {
+  private Options(Map<String, String> options, Map<String, String> token, String registrySchemas, String types) {
     options.forEach((name, value) -> this.options.put(name.toLowerCase(Locale.ROOT), value));
     this.token = token == null ? null : new TreeMap<>(token);
     this.registrySchemas = registrySchemas;
+    this.types = types;
   }
 
   /** Returns a copy of these table options, overridden by the options {@code more} of one read or write. */
   Options merge(Map<String, String> more) {
     TreeMap<String, String> merged = new TreeMap<>(options);
     more.forEach((name, value) -> merged.put(name.toLowerCase(Locale.ROOT), value));
-    return new Options(merged, token, registrySchemas);
+    return new Options(merged, token, registrySchemas, types);
   }
 
-  /** Returns a copy of these options that contains schemas from the registry. */
-  Options withRegistrySchemas(String registrySchemas) {
-    return new Options(options, token, registrySchemas);
+  /** Returns a copy of these options that contains schemas from the registry and the types of the decoded columns. */
+  Options withTypes(String registrySchemas, Map<String, Object> types) {
+    return new Options(options, token, registrySchemas, Json.text(types));
   }
 
   String registrySchemas() {
     return registrySchemas;
+  }
+
+  /** Returns the types of the decoded columns by name. Those of {@code read} replace those of the table. */
+  @SuppressWarnings("unchecked")
+  Map<String, Object> types(StructType read) {
+    Map<String, Object> all = new LinkedHashMap<>((Map<String, Object>) Json.parse(types));
+    all.putAll(Columns.types(read, decoded()));
+    return all;
   }
 
   /** Returns the names of the decoded columns, and of the raw and error columns that {@code onError=null} adds. */
@@ -83,15 +97,15 @@ final class Options implements Serializable {
   Options withoutRegistryLogin() {
     Map<String, String> remaining = new TreeMap<>(options);
     remaining.keySet().removeIf(name -> name.startsWith(REGISTRY) && !name.equals(REGISTRY + "url"));
-    return new Options(remaining, token, registrySchemas);
+    return new Options(remaining, token, registrySchemas, types);
   }
 
   /**
-   * Returns true if unused fields of the column need not be read. With {@code onError=null} all fields are read, since
-   * the error columns report errors of all fields.
+   * Returns true if unused fields of the column need not be read. With {@code onError=null} and
+   * {@code onError=deadletter} all fields are read, since they report errors of all fields.
    */
   boolean canPruneFields(String column) {
-    return decoded().contains(column) && !nullOnError(column);
+    return decoded().contains(column) && !nullOnError(column) && !onError(column).equals("deadletter");
   }
 
   /** Returns true if a newer version of a schema ends a streaming query. */
@@ -101,7 +115,11 @@ final class Options implements Serializable {
   }
 
   private boolean nullOnError(String part) {
-    return options.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
+    return onError(part).equals("null");
+  }
+
+  private String onError(String part) {
+    return options.getOrDefault(part + ".onerror", "").trim().toLowerCase(Locale.ROOT);
   }
 
   /**
@@ -116,7 +134,7 @@ final class Options implements Serializable {
     Map<String, Object> response = Client.send(this, Client.newRequest("token"));
     Map<String, String> remaining = new TreeMap<>(options);
     remaining.keySet().removeAll((List<String>) response.get("login"));
-    return new Options(remaining, (Map<String, String>) response.get("token"), registrySchemas);
+    return new Options(remaining, (Map<String, String>) response.get("token"), registrySchemas, types);
   }
 
   /**

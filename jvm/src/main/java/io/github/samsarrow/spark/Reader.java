@@ -47,7 +47,7 @@ final class Reader implements PartitionReader<ColumnarBatch> {
       request.put("columns", List.of(schema.fieldNames()));
       request.put("count_only", schema.isEmpty());
       request.put("vectors", vectors);
-      request.put("types", Columns.types(schema, options.decoded()));
+      request.put("types", options.types(schema));
       request.put("found", Json.parse(options.registrySchemas()));
       request.put("limit", limit);
       request.put("process", Long.getLong(PREFETCH));
