@@ -47,6 +47,18 @@ def test_spark_workers_import_only_required_modules() -> None:
     assert late & more == set()
 
 
+def test_topic_column_of_spark_tasks_does_not_import_pandas() -> None:
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    code = (
+        "import pyarrow as pa; from samsarrow.spark.schema import ToSpark; "
+        "schema = pa.schema({'topic': pa.string()}); "
+        "rows = ToSpark(schema, 'größe')(pa.RecordBatch.from_arrays([pa.nulls(3)], ['key'])); "
+        "rows.validate(full=True); "
+        "assert rows['topic'].to_pylist() == ['größe'] * 3"
+    )
+    assert {"pandas", "pyarrow.compute"} & modules_after(code) == set()
+
+
 @pytest.mark.parametrize("name", samsarrow.__all__)
 def test_every_public_name_is_available_and_in_dir(name: str) -> None:
     assert getattr(samsarrow, name).__name__ == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -114,7 +115,7 @@ class ToSpark:
         self._decoded = frozenset(decoded)
         self._topic = topic
         # The name of the topic, repeated for the longest batch so far. Shorter batches use a slice.
-        self._topics = pa.array([], pa.string())
+        self._topics = pa.nulls(0, pa.string())
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Converts a batch to the columns and types of the schema."""
@@ -124,7 +125,7 @@ class ToSpark:
     def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         if field.name == "topic":
             if len(self._topics) < batch.num_rows:
-                self._topics = pa.repeat(pa.scalar(self._topic, pa.string()), batch.num_rows)
+                self._topics = _repeated(self._topic, batch.num_rows)
             return self._topics.slice(0, batch.num_rows)
         column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
         if field.name == "headers":
@@ -141,6 +142,16 @@ class ToSpark:
             # Keeps invalid UTF-8, like Spark's own cast of binary to string.
             return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
         return column.cast(field.type)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    """Returns a text `count` times.
+
+    `pa.scalar` and `pa.array` import pandas, which would take longer than all other imports of a worker together.
+    """
+    data = text.encode()
+    ends = array("i", range(0, (count + 1) * len(data), len(data)))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(data * count)])
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:
