@@ -33,6 +33,6 @@ pub use consumer_api::Bounds;
 pub(crate) use decode::{decode_error, decode_options};
 pub(crate) use partition::not_in_log;
 pub use rows::{NextOffset, Rows, RowsEnd, ends_of_rows, offsets_of_rows};
-pub(crate) use rows::{Topics, column};
+pub(crate) use rows::{Topics, column, equal_at_start};
 pub(crate) use shared_state::Shared;
 pub(crate) use supervisor::Fetcher;

@@ -186,6 +186,16 @@ pub(crate) fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str,
     }
 }
 
+/// Returns the number of values at the start that are equal.
+pub(crate) fn equal_at_start(values: &[i32]) -> usize {
+    // Values per comparison: without an exit in between, it is vectorised.
+    const BLOCK: usize = 128;
+    let Some(first) = values.first() else { return 0 };
+    let is_equal = |block: &&[i32]| block.iter().fold(true, |so_far, value| so_far & (value == first));
+    let equal: usize = values.chunks(BLOCK).take_while(is_equal).map(<[i32]>::len).sum();
+    equal + values.iter().skip(equal).take_while(|value| *value == first).count()
+}
+
 /// Topic column, either dictionary-encoded or plain strings.
 pub(crate) enum Topics<'a> {
     Dictionary { codes: &'a Int32Array, names: &'a StringArray },
@@ -204,10 +214,18 @@ impl<'a> Topics<'a> {
         column(batch, "topic", "string").map(Self::Plain)
     }
 
-    pub(crate) fn same(&self, a: usize, b: usize) -> bool {
+    fn same(&self, a: usize, b: usize) -> bool {
         match self {
             Self::Dictionary { codes, .. } => codes.value(a) == codes.value(b),
             Self::Plain(names) => names.value(a) == names.value(b),
+        }
+    }
+
+    /// Returns the number of rows from `row` on, below `end`, that have the topic of `row`.
+    pub(crate) fn run(&self, row: usize, end: usize) -> usize {
+        match self {
+            Self::Dictionary { codes, .. } => equal_at_start(codes.values().get(row..end).unwrap_or_default()),
+            Self::Plain(_) => (row..end).take_while(|other| self.same(row, *other)).count(),
         }
     }
 
@@ -237,6 +255,16 @@ mod tests {
         let columns: Vec<Arc<dyn Array>> =
             vec![topics, Arc::new(Int32Array::from(partitions)), Arc::new(Int64Array::from(offsets))];
         RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+    }
+
+    #[test]
+    fn equal_values_at_the_start_are_counted_over_blocks() {
+        for length in [0, 1, 2, 127, 128, 129, 255, 256, 300] {
+            let mut values = vec![7; length];
+            assert_eq!(equal_at_start(&values), length);
+            values.extend([8, 7, 7]);
+            assert_eq!(equal_at_start(&values), length.max(1), "{length}");
+        }
     }
 
     #[test]

@@ -82,13 +82,18 @@ impl Acquired {
         self.states.get(self.index(offset)).copied()
     }
 
+    /// Returns true if any offset has a state for which `is` returns true.
+    pub(super) fn any(&self, is: impl Fn(RowState) -> bool) -> bool {
+        any(&self.states, is)
+    }
+
     /// Returns true if the row waits for a poll, and its lock has not ended.
     pub(super) fn is_queued(&self, offset: i64, now: Instant) -> bool {
         self.lost.is_none() && self.locked_until > now && self.state(offset) == Some(RowState::Queued)
     }
 
     fn has_pending(&self) -> bool {
-        self.states.iter().any(|state| state.is_pending())
+        self.any(RowState::is_pending)
     }
 
     /// Keeps the decisions about rows that this range replaces. The application has these rows, so its acknowledgements
@@ -111,7 +116,7 @@ impl Acquired {
     }
 
     fn is_done(&self) -> bool {
-        self.states.iter().all(|state| *state == RowState::Done)
+        !self.any(|state| state != RowState::Done)
     }
 
     /// Returns the offsets from `first` to `last` as a range of its own.
@@ -119,6 +124,13 @@ impl Acquired {
         let states = self.states.get(self.index(first)..=self.index(last))?.to_vec();
         Some(Acquired { first, last, states, ..self.clone() })
     }
+}
+
+/// Returns true if `is` returns true for any state.
+pub(super) fn any(states: &[RowState], is: impl Fn(RowState) -> bool) -> bool {
+    // States per step: without an exit in between, a step is vectorised.
+    const BLOCK: usize = 256;
+    states.chunks(BLOCK).any(|block| block.iter().fold(false, |so_far, state| so_far | is(*state)))
 }
 
 /// Acknowledgements of one acquired range that were taken to be sent.
@@ -251,7 +263,7 @@ impl PartitionRows {
 
     /// Returns the first offset with this state.
     pub(super) fn first_with(&self, searched: RowState) -> Option<i64> {
-        self.ranges.values().find_map(|range| {
+        self.ranges.values().filter(|range| range.any(|state| state == searched)).find_map(|range| {
             let index = range.states.iter().position(|state| *state == searched)?;
             Some(range.first + index as i64)
         })
@@ -285,12 +297,20 @@ impl PartitionRows {
                 return Some(next);
             }
             let states = range.states.get(range.index(next)..=range.index(last.min(range.last))).unwrap_or_default();
-            if let Some(index) = states.iter().position(|state| !is(*state)) {
+            if any(states, |state| !is(state)) {
+                let index = states.iter().position(|state| !is(*state)).unwrap_or_default();
                 return Some(next + index as i64);
             }
             next = range.last.saturating_add(1);
         }
         (next <= last).then_some(next)
+    }
+
+    /// Returns true if all offsets from `first` to `last` wait for a poll, and their locks have not ended.
+    pub(super) fn all_queued(&self, first: i64, last: i64, now: Instant) -> bool {
+        let mut overlapping = self.ranges.range(self.first_at(first)..=last).map(|(_, range)| range);
+        overlapping.all(|range| range.last < first || (range.lost.is_none() && range.locked_until > now))
+            && self.first_without_in(first, last, |state| state == RowState::Queued).is_none()
     }
 
     /// Sets the state of all offsets from `first` to `last`; unknown offsets are skipped.

@@ -205,6 +205,33 @@ fn a_commit_waits_for_the_acknowledgements_of_each_session() {
 }
 
 #[test]
+fn a_single_state_is_found_in_any_block() {
+    for length in [0, 1, 255, 256, 257, 600] {
+        let mut states = vec![RowState::Done; length];
+        assert!(!any(&states, |state| state != RowState::Done));
+        for index in 0..length {
+            states[index] = RowState::Accept;
+            assert!(any(&states, RowState::is_pending), "{index} of {length}");
+            states[index] = RowState::Done;
+        }
+    }
+}
+
+#[test]
+fn only_ranges_of_locked_rows_in_the_queue_are_all_queued() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Queued; 3]));
+    rows.insert(acquired(3, &[RowState::Queued, RowState::Gap]));
+    let now = Instant::now();
+    assert!(rows.all_queued(1, 3, now));
+    assert!(!rows.all_queued(1, 4, now), "a gap is no row");
+    assert!(!rows.all_queued(3, 5, now), "offset 5 is not acquired");
+    assert!(!rows.all_queued(0, 2, now + Duration::from_secs(3600)), "the locks have ended");
+    rows.lose(SESSION, &Error::closed("the session"));
+    assert!(!rows.all_queued(0, 2, now));
+}
+
+#[test]
 fn responses_change_only_acknowledgements_in_flight() {
     let mut rows = PartitionRows::default();
     rows.insert(acquired(0, &[RowState::Accept; 4]));

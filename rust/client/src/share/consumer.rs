@@ -150,7 +150,7 @@ impl ShareConsumer {
     pub fn begin_poll(&self) -> Result<()> {
         self.check_open()?;
         self.shared.cluster.metrics().polls.begin();
-        self.shared.with(|state| {
+        let joins = self.shared.with(|state| {
             if state.subscription.is_empty() {
                 return Err(Error::configuration(
                     "nothing is subscribed by this consumer, so nothing can come: call subscribe first",
@@ -162,9 +162,13 @@ impl ShareConsumer {
             }
             state.polls += 1;
             state.last_poll = Instant::now();
-            Ok(())
+            Ok(std::mem::take(&mut state.joins_with_poll))
         })?;
-        self.shared.notify_tasks();
+        if joins {
+            self.shared.notify_tasks();
+        } else {
+            self.shared.notify_sessions();
+        }
         Ok(())
     }
 
@@ -384,7 +388,7 @@ struct Waiting<'a>(&'a Shared);
 impl<'a> Waiting<'a> {
     fn new(shared: &'a Shared) -> Self {
         shared.with(|state| state.waiting += 1);
-        shared.notify_tasks();
+        shared.notify_sessions();
         Self(shared)
     }
 }

@@ -10,6 +10,7 @@ use samsarrow_wire::batch::{BatchErrorKind, batches};
 use samsarrow_wire::messages::share_fetch::AcquiredRecords;
 
 use super::acks::RowState;
+use super::rows::consecutive;
 use crate::error::{Error, Result};
 use crate::fetcher::decode_error;
 use crate::types::TopicPartition;
@@ -68,6 +69,13 @@ impl AcquiredStates {
     pub(super) fn last(&self) -> i64 {
         self.first.saturating_add_unsigned(self.states.len() as u64) - 1
     }
+
+    /// Sets the state of the range's offsets from `first` to `last`.
+    fn set(&mut self, first: i64, last: i64, state: RowState) {
+        let index = |offset: i64| usize::try_from(offset - self.first).unwrap_or_default();
+        let (begin, end) = (index(first.max(self.first)), index(last.min(self.last())));
+        self.states.get_mut(begin..=end).unwrap_or_default().fill(state);
+    }
 }
 
 /// Result of decoding the records of one partition.
@@ -83,18 +91,32 @@ impl Decoded {
     /// Sets the state of the acquired offsets from `first` to `last`.
     fn mark(&mut self, first: i64, last: i64, state: RowState) {
         for range in self.ranges.iter_mut().filter(|range| range.first <= last && range.last() >= first) {
-            for (offset, slot) in (range.first..).zip(&mut range.states) {
-                if (first..=last).contains(&offset) {
-                    *slot = state;
-                }
-            }
+            range.set(first, last, state);
         }
+    }
+
+    /// Marks rows with all offsets from `first` to `last`, up to the first offset outside of the acquired ranges.
+    /// Returns their number.
+    fn mark_consecutive(&mut self, first: i64, last: i64, counts: &mut Vec<i16>) -> usize {
+        let (mut next, begin) = (first, counts.len());
+        for range in self.ranges.iter_mut().filter(|range| range.last() >= first) {
+            if range.first > next || next > last {
+                break;
+            }
+            let until = range.last().min(last);
+            let rows = usize::try_from(until - next + 1).unwrap_or_default();
+            counts.resize(counts.len() + rows, range.delivery_count);
+            range.set(next, until, RowState::Queued);
+            next = until + 1;
+        }
+        counts.len() - begin
     }
 
     /// Marks decoded rows, whose offsets ascend, and appends the delivery count of each.
     fn mark_rows(&mut self, offsets: &[i64], counts: &mut Vec<i16>) {
         let mut index = 0;
-        for offset in offsets {
+        let marked = consecutive(offsets).map_or(0, |(first, last)| self.mark_consecutive(first, last, counts));
+        for offset in offsets.iter().skip(marked) {
             while self.ranges.get(index).is_some_and(|range| range.last() < *offset) {
                 index += 1;
             }
@@ -146,7 +168,7 @@ impl DecodedResponse {
         for (tp, mut acquired) in acquired {
             let errors = if response.partitions.is_empty() { vec![error.clone()] } else { Vec::new() };
             let (ranges, _) = valid_ranges(&tp, &mut acquired);
-            let ranges = ranges.iter().map(|range| states_of(range, |_| RowState::Release)).collect();
+            let ranges = ranges.iter().map(|range| states_of(range, i64::MIN)).collect();
             response.partitions.push(Decoded { tp, ranges, errors });
         }
         response
@@ -173,8 +195,7 @@ impl ShareDecoder {
             let (acquired, error) = valid_ranges(&tp, &mut acquired);
             // An offset without a record is a gap if a later batch was received, so that its record cannot follow.
             let covered = if error.is_none() { covered_until(&records) } else { i64::MIN };
-            let state = |offset| if offset < covered { RowState::Gap } else { RowState::Release };
-            let ranges = acquired.iter().map(|range| states_of(range, state)).collect();
+            let ranges = acquired.iter().map(|range| states_of(range, covered)).collect();
             let is_valid = error.is_none();
             response.partitions.push(Decoded { tp, ranges, errors: error.into_iter().collect() });
             let mut data = records;
@@ -283,9 +304,13 @@ impl ShareDecoder {
     }
 }
 
-fn states_of(range: &AcquiredRecords, state: impl Fn(i64) -> RowState) -> AcquiredStates {
-    let states = (range.first_offset..=range.last_offset).map(state).collect();
-    AcquiredStates { first: range.first_offset, delivery_count: range.delivery_count, states }
+/// Returns a range before its rows are decoded: its offsets below `covered` are gaps, the others are released.
+fn states_of(range: &AcquiredRecords, covered: i64) -> AcquiredStates {
+    let (first, end) = (range.first_offset, range.last_offset + 1);
+    let gaps = usize::try_from(covered.clamp(first, end) - first).unwrap_or_default();
+    let mut states = vec![RowState::Gap; gaps];
+    states.resize(usize::try_from(end - first).unwrap_or_default(), RowState::Release);
+    AcquiredStates { first, delivery_count: range.delivery_count, states }
 }
 
 /// Sorts the acquired ranges of a partition. Returns the valid ones, and the error of the first invalid one.

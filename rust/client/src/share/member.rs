@@ -44,14 +44,16 @@ enum End {
 
 /// Runs the membership until the consumer closes.
 pub(super) async fn run(shared: Arc<Shared>) {
-    let mut changes = shared.tasks.subscribe();
+    let mut changes = shared.membership.subscribe();
     let mut seen_poll = 0;
     loop {
         // The member joins with a poll, and again only after another poll.
         loop {
             changes.borrow_and_update();
-            let (is_closing, is_subscribed, polls) =
-                shared.with(|state| (state.closing, !state.subscription.is_empty(), state.polls));
+            let (is_closing, is_subscribed, polls) = shared.with(|state| {
+                state.joins_with_poll = true;
+                (state.closing, !state.subscription.is_empty(), state.polls)
+            });
             if is_closing {
                 return;
             }
@@ -212,7 +214,7 @@ impl Member {
     async fn heartbeat(&mut self) -> std::result::Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let mut backoff = shared.cluster.backoff();
-        let mut changes = shared.tasks.subscribe();
+        let mut changes = shared.membership.subscribe();
         let mut is_logged = false;
         loop {
             let (version, topics) = shared.with(|state| (state.subscription_version, state.subscription.clone()));

@@ -172,7 +172,7 @@ impl State {
     fn has_pending_outside(&self, id: SessionId, targets: &Targets) -> bool {
         let outside = self.rows.iter().filter(|(tp, rows)| !targets.contains_key(&(rows.topic_id, tp.partition)));
         let mut ranges = outside.flat_map(|(_, rows)| rows.ranges());
-        ranges.any(|range| range.session == id && range.states.iter().any(|state| state.is_pending()))
+        ranges.any(|range| range.session == id && range.any(RowState::is_pending))
     }
 
     /// Reports acknowledgements of rows whose session is lost.
@@ -202,7 +202,7 @@ impl State {
             range.session == session
                 && range.lost.is_none()
                 && range.locked_until < before
-                && range.states.iter().any(|state| state.is_pending() && *state != RowState::Gap)
+                && range.any(|state| state.is_pending() && state != RowState::Gap)
         })
     }
 
@@ -213,7 +213,7 @@ impl State {
         let ranges = self.rows.values().flat_map(PartitionRows::ranges);
         let times = ranges
             .filter(|range| range.session == session.id && range.lost.is_none() && !range.renewal_failed)
-            .filter(|range| range.states.iter().any(|state| state.is_out()))
+            .filter(|range| range.any(RowState::is_out))
             .map(|range| range.locked_until - ahead + Duration::from_millis(1));
         times.filter(|time| *time > now).min()
     }

@@ -7,7 +7,7 @@ use super::acks::{Acquired, PartitionRows, RowState};
 use super::decode::{Chunk, Segment};
 use super::state::{Item, State};
 use crate::error::Result;
-use crate::fetcher::{Topics as TopicColumn, column};
+use crate::fetcher::{Topics as TopicColumn, column, equal_at_start};
 use crate::types::TopicPartition;
 
 /// Takes rows of a chunk for a poll, which get the state `to`. Rows whose locks were lost in the queue are left out. If
@@ -15,6 +15,15 @@ use crate::types::TopicPartition;
 pub(super) fn take_rows(state: &mut State, chunk: Chunk, to: RowState) -> Option<RecordBatch> {
     let now = Instant::now();
     let offsets = chunk.offsets()?.values().clone();
+    if let Some(ranges) = queued_ranges(state, &chunk.segments, &offsets, now) {
+        for (tp, first, last) in ranges {
+            if let Some(known) = state.rows.get_mut(tp) {
+                known.set_range(first, last, to);
+            }
+        }
+        state.counters.records_consumed_total += offsets.len() as u64;
+        return Some(chunk.batch);
+    }
     let (mut row, mut good) = (0, Vec::with_capacity(offsets.len()));
     for Segment { tp, rows } in &chunk.segments {
         let of_segment = offsets.get(row..row + rows).unwrap_or_default();
@@ -40,6 +49,23 @@ pub(super) fn take_rows(state: &mut State, chunk: Chunk, to: RowState) -> Option
     }
     state.counters.records_consumed_total += length as u64;
     Some(chunk.batch.slice(begin, length))
+}
+
+/// Returns the first and the last offset of each segment, if its offsets are consecutive and all are in the queue and
+/// locked, as in nearly all chunks. These need no step for each row.
+fn queued_ranges<'a>(
+    state: &State,
+    segments: &'a [Segment],
+    offsets: &[i64],
+    now: Instant,
+) -> Option<Vec<(&'a TopicPartition, i64, i64)>> {
+    let mut row = 0;
+    let mut range_of = |Segment { tp, rows }: &'a Segment| {
+        let (first, last) = consecutive(offsets.get(row..row + rows)?)?;
+        row += rows;
+        state.rows.get(tp)?.all_queued(first, last, now).then_some((tp, first, last))
+    };
+    segments.iter().map(&mut range_of).collect()
 }
 
 /// Appends for each offset whether its row is in the queue and locked. Rows in the queue whose locks have ended are
@@ -90,13 +116,16 @@ impl Run {
 
     /// Returns the first and the last offset if the offsets are consecutive, as in most batches of polls.
     pub(super) fn range(&self) -> Option<(i64, i64)> {
-        let offsets = self.offsets();
-        let (first, last) = (*offsets.first()?, *offsets.last()?);
-        // No early exit, so that the comparison is vectorised.
-        let follows =
-            |so_far: bool, (index, offset): (usize, &i64)| so_far & (*offset == first.wrapping_add(index as i64));
-        (last >= first && offsets.iter().enumerate().fold(true, follows)).then_some((first, last))
+        consecutive(self.offsets())
     }
+}
+
+/// Returns the first and the last offset if each follows the one before.
+pub(super) fn consecutive(offsets: &[i64]) -> Option<(i64, i64)> {
+    let (first, last) = (*offsets.first()?, *offsets.last()?);
+    // No early exit, so that the comparison is vectorised.
+    let follows = |so_far: bool, (index, offset): (usize, &i64)| so_far & (*offset == first.wrapping_add(index as i64));
+    (last >= first && offsets.iter().enumerate().fold(true, follows)).then_some((first, last))
 }
 
 pub(super) fn positions(batches: &[RecordBatch]) -> Result<Vec<Run>> {
@@ -107,12 +136,9 @@ pub(super) fn positions(batches: &[RecordBatch]) -> Result<Vec<Run>> {
         let topics = TopicColumn::of(batch)?;
         let mut row = 0;
         while row < batch.num_rows() {
-            let partition = partitions.value(row);
-            let mut end = row + 1;
-            while end < batch.num_rows() && partitions.value(end) == partition && topics.same(row, end) {
-                end += 1;
-            }
-            let tp = TopicPartition::new(topics.name(row)?, partition);
+            let of_partition = equal_at_start(partitions.values().get(row..).unwrap_or_default());
+            let end = row + topics.run(row, row + of_partition);
+            let tp = TopicPartition::new(topics.name(row)?, partitions.value(row));
             runs.push(Run { tp, first_row: first_row + row, offsets: offsets.slice(row, end - row) });
             row = end;
         }

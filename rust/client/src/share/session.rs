@@ -15,7 +15,7 @@ use samsarrow_wire::messages::share_fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ShareFetchRequest, ShareFetchResponse, Uuid};
 use tokio::time::{Instant, sleep_until};
 
-use super::acks::{Acquired, RowState, SessionId};
+use super::acks::{Acquired, RowState, SessionId, any};
 use super::decode::{DecodedResponse, Fetched, ShareDecoder};
 use super::options::AcquireMode;
 use super::requests::{fetch_topics, forgotten_topics, millis, reported_leader};
@@ -227,12 +227,9 @@ impl SessionTask {
                 return;
             }
             let mut invalid = Vec::new();
-            let is_undecoded = |state: &RowState| matches!(state, RowState::Release | RowState::Reject);
-            let has_undecoded = decoded
-                .partitions
-                .iter()
-                .flat_map(|one| &one.ranges)
-                .any(|range| range.states.iter().any(is_undecoded));
+            let is_undecoded = |state| matches!(state, RowState::Release | RowState::Reject);
+            let has_undecoded =
+                decoded.partitions.iter().flat_map(|one| &one.ranges).any(|range| any(&range.states, is_undecoded));
             for partition in decoded.partitions {
                 let topic_id = topic_ids.get(&partition.tp).copied().unwrap_or_default();
                 let acquired = partition.ranges.into_iter().map(|range| Acquired {
@@ -270,6 +267,8 @@ impl SessionTask {
             let decoded = decoder.decode(fetched);
             (decoder, decoded)
         } else {
+            // A commit may be complete, and must not wait for the decoder.
+            self.shared.notify_polls();
             blocking(move || {
                 let decoded = decoder.decode(fetched);
                 (decoder, decoded)

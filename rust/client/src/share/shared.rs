@@ -29,8 +29,10 @@ pub(super) struct Shared {
     pub(super) topics: Topics,
     pool: Pool,
     state: Mutex<State>,
-    /// Notifies the membership and the sessions of changes.
+    /// Notifies the sessions of changes.
     pub(super) tasks: watch::Sender<u64>,
+    /// Notifies the membership of changes. Each poll notifies the sessions only.
+    pub(super) membership: watch::Sender<u64>,
     /// Notifies waiting calls of changes.
     pub(super) polls: watch::Sender<u64>,
 }
@@ -49,6 +51,7 @@ impl Shared {
             pool: Pool::default(),
             state: Mutex::new(State::new()),
             tasks: watch::Sender::new(0),
+            membership: watch::Sender::new(0),
             polls: watch::Sender::new(0),
         }))
     }
@@ -58,7 +61,13 @@ impl Shared {
         work(&mut lock(&self.state))
     }
 
+    /// Notifies the membership and the sessions.
     pub(super) fn notify_tasks(&self) {
+        self.membership.send_modify(|changes| *changes = changes.wrapping_add(1));
+        self.notify_sessions();
+    }
+
+    pub(super) fn notify_sessions(&self) {
         self.tasks.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
@@ -120,7 +129,8 @@ impl Shared {
         });
     }
 
-    /// Records that the request with these acknowledgements has completed.
+    /// Records that the request with these acknowledgements has completed. The session's task notifies waiting calls
+    /// once, after it has applied the whole response.
     pub(super) fn complete(&self, sent: &Sent) {
         self.with(|state| {
             if let Some(rows) = state.rows.get_mut(&sent.tp) {
@@ -128,6 +138,5 @@ impl Shared {
             }
             state.finish_commits();
         });
-        self.notify_polls();
     }
 }

@@ -104,6 +104,8 @@ pub(super) struct State {
     pub(super) queue: VecDeque<Item>,
     /// Error of the membership, which the next poll raises.
     pub(super) failure: Option<Error>,
+    /// True if the next poll must notify the membership, which joins with it.
+    pub(super) joins_with_poll: bool,
     /// Number of polls so far.
     pub(super) polls: u64,
     /// Number of waiting polls.
@@ -138,6 +140,7 @@ impl State {
             targets: BTreeMap::new(),
             queue: VecDeque::new(),
             failure: None,
+            joins_with_poll: false,
             polls: 0,
             waiting: 0,
             last_poll: Instant::now(),
@@ -273,16 +276,13 @@ impl State {
 
     /// Returns true if any row of the session waits to be acknowledged with a type for which `is` returns true.
     pub(super) fn has_pending(&self, session: SessionId, is: impl Fn(RowState) -> bool + Copy) -> bool {
-        self.rows.values().any(|rows| {
-            rows.ranges().any(|range| range.session == session && range.states.iter().any(|state| is(*state)))
-        })
+        self.rows.values().any(|rows| rows.ranges().any(|range| range.session == session && range.any(is)))
     }
 
     /// Returns true if acknowledgements of lost sessions wait to be reported.
     pub(super) fn has_lost(&self) -> bool {
-        let pending = |rows: &PartitionRows| {
-            rows.ranges().any(|range| range.lost.is_some() && range.states.iter().any(|state| state.is_pending()))
-        };
+        let pending =
+            |rows: &PartitionRows| rows.ranges().any(|range| range.lost.is_some() && range.any(RowState::is_pending));
         self.rows.values().any(pending)
     }
 
