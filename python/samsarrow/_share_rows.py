@@ -136,7 +136,7 @@ def type_codes(types: Any, rows: int) -> list[int | None]:
     if types is None or not isinstance(types, Iterable) or isinstance(types, str | bytes | dict):
         return [_code(types)]
     column = _column(types)
-    items = types if column is None else column
+    items: Any = types if column is None else column
     if not hasattr(items, "__len__"):
         items = list(items)
     if len(items) != rows:
