@@ -285,6 +285,7 @@ class ShareConsumerBase(AnyConsumer):
         if read.dead:
             # The records are stored in the other topic, so the group is done with them.
             _decide(core, taken.take(pa.array(sorted(read.dead))), _ACCEPT)
+            taken = taken.filter(pa.array(row not in read.dead for row in range(read.taken)))
         core.set_returned(taken)
         self._rest = raw.slice(read.taken) if read.taken < raw.num_rows else None
         self._decode_error = read.error

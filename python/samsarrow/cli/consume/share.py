@@ -44,12 +44,14 @@ class ShareReader:
         self._is_durable = is_durable
         # Positions of rows that are locked until the end, or until their file is complete.
         self._held: list[pa.RecordBatch] = []
+        self._shown: set[tuple[str, int, int]] = set()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields batches, also empty ones, until no row arrives for `IDLE_SECONDS`; with `follow`, never ends.
 
         Raises:
             GroupIdNotFoundError: the group has another type.
+            PartialFailure: records that were shown are delivered again, because their locks have ended.
             KafkaTimeoutError: the group assigned no partitions in time.
         """
         consumer = self._consumer
@@ -61,6 +63,8 @@ class ShareReader:
             except GroupIdNotFoundError as error:
                 error.add_note("--ack is for share groups; `samsarrow groups list` shows the type of each group")
                 raise
+            if not self._accepts:
+                self._check_unseen(batch)
             yield batch
             if batch.num_rows or not assigned:
                 assigned, idle = bool(batch.num_rows or consumer.assignment()), _core.Deadline(IDLE_SECONDS)
@@ -78,8 +82,19 @@ class ShareReader:
             return
         left, lock = self._consumer.locked_for(self._held), self._consumer.lock_timeout
         if left is None or lock is None or left < lock / 2:
-            # A failure is in the outcome of `finish`. Rows that are delivered again stay with the reader.
+            # A failure is in the outcome of `finish`, or the rows are delivered again.
             self._consumer.renew(self._held)
+
+    def _check_unseen(self, batch: pa.RecordBatch) -> None:
+        """Raises an error if rows were shown already. Each delivery costs one of a few."""
+        rows = set(zip(*(batch.column(name).to_pylist() for name in ROW_COLUMNS), strict=True))
+        if again := rows & self._shown:
+            topic, partition, offset = min(again)
+            raise PartialFailure(
+                f"the locks of {len(again)} records that were shown have ended, the first of {topic}-{partition} with "
+                f"offset {offset}: other members may have them now. -n N shows fewer records"
+            )
+        self._shown |= rows
 
     def add_written(self, rows: pa.RecordBatch) -> None:
         """Accepts written rows, or keeps their locks until they may be accepted or released."""

@@ -65,8 +65,10 @@ pub(super) struct Acquired {
     pub(super) lost: Option<Error>,
     /// True if a renewal failed. The range is then not renewed automatically.
     pub(super) renewal_failed: bool,
-    /// Number of the first commit that waits for the acknowledgements that wait to be sent.
-    pub(super) commit: Option<u64>,
+    /// Commits that report the acknowledgements that wait to be sent.
+    pub(super) commits: Vec<u64>,
+    /// True if the application has decided about rows since the last of `commits`.
+    pub(super) has_new_decisions: bool,
 }
 
 impl Acquired {
@@ -97,22 +99,34 @@ impl Acquired {
     }
 
     /// Keeps the decisions about rows that this range replaces. The application has these rows, so its acknowledgements
-    /// apply to the new delivery, and no poll returns them again.
-    fn keep_decisions(&mut self, replaced: &Acquired) {
+    /// apply to the new delivery, and no poll returns them again. Renewed rows whose lock has ended are returned again,
+    /// because nothing makes the application decide about them.
+    fn keep_decisions(&mut self, replaced: &Acquired, now: Instant) {
+        let is_locked = replaced.locked_until > now;
         let (from, index) = (self.index(replaced.first), replaced.states.iter());
         for (state, old) in self.states.iter_mut().skip(from).zip(index) {
             *state = match old {
                 _ if *state != RowState::Queued => *state,
+                RowState::Renewed | RowState::Renewing if !is_locked => *state,
                 RowState::Renewing => RowState::Renewed,
                 old if old.is_out() => *old,
                 // An acknowledgement in flight has its own outcome.
                 _ => *state,
             };
         }
-        self.commit = match (self.commit, replaced.commit) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        self.commits.extend(&replaced.commits);
+        self.commits.sort_unstable();
+        self.commits.dedup();
+        self.has_new_decisions |= replaced.has_new_decisions;
+    }
+
+    /// Takes the commits that report the acknowledgements that wait to be sent, `next` for new decisions.
+    fn take_commits(&mut self, next: u64) -> Vec<u64> {
+        let mut commits = std::mem::take(&mut self.commits);
+        if std::mem::take(&mut self.has_new_decisions) || commits.is_empty() {
+            commits.push(next);
+        }
+        commits
     }
 
     fn is_done(&self) -> bool {
@@ -139,8 +153,8 @@ pub(super) struct Taken {
     pub(super) first: i64,
     /// The type of each offset from `first` on; `None` if the offset is not acknowledged.
     pub(super) types: Vec<Option<i8>>,
-    /// Number of the commit that reports the outcome.
-    pub(super) commit: u64,
+    /// Commits that report the outcome.
+    pub(super) commits: Vec<u64>,
 }
 
 impl Taken {
@@ -160,6 +174,10 @@ impl Taken {
     /// Returns the number of acknowledged offsets.
     pub(super) fn count(&self) -> usize {
         self.types.iter().flatten().count()
+    }
+
+    fn first_commit(&self) -> u64 {
+        self.commits.first().copied().unwrap_or_default()
     }
 }
 
@@ -204,7 +222,7 @@ pub(super) struct PartitionRows {
     ranges: BTreeMap<i64, Acquired>,
     /// Id of the topic that the records were read from.
     pub(super) topic_id: Uuid,
-    /// Number of ranges in flight with acknowledgements, by the commit that reports their outcome.
+    /// Number of ranges in flight with acknowledgements, by the first commit that reports their outcome.
     in_flight: BTreeMap<u64, u32>,
 }
 
@@ -216,20 +234,20 @@ impl PartitionRows {
             return Vec::new();
         }
         self.topic_id = topic_id;
-        let lost = |range: Acquired| {
+        let lost = |mut range: Acquired| {
             let kind = |state: &RowState| {
                 let is_lost = state.is_pending() || matches!(state, RowState::Returned | RowState::Renewed);
                 is_lost.then(|| if state.is_pending() { *state as i8 } else { RowState::Accept as i8 })
             };
             let types = range.states.iter().map(kind).collect();
-            Taken { first: range.first, types, commit: range.commit.unwrap_or(next) }
+            Taken { first: range.first, types, commits: range.take_commits(next) }
         };
         std::mem::take(&mut self.ranges).into_values().map(lost).filter(|taken| taken.count() > 0).collect()
     }
 
     /// Adds a range. If it contains offsets of earlier ranges, the broker has ended their locks; decisions about rows
     /// that the application has apply to the new locks.
-    pub(super) fn insert(&mut self, mut new: Acquired) {
+    pub(super) fn insert(&mut self, mut new: Acquired, now: Instant) {
         let overlapping: Vec<i64> = self
             .ranges
             .range(..=new.last)
@@ -240,7 +258,7 @@ impl PartitionRows {
         for first in overlapping {
             let Some(old) = self.ranges.remove(&first) else { continue };
             if let Some(replaced) = old.part(old.first.max(new.first), old.last.min(new.last)) {
-                new.keep_decisions(&replaced);
+                new.keep_decisions(&replaced, now);
             }
             let before = (old.first < new.first).then(|| old.part(old.first, new.first - 1)).flatten();
             let after = (old.last > new.last).then(|| old.part(new.last + 1, old.last)).flatten();
@@ -319,6 +337,7 @@ impl PartitionRows {
         for range in overlapping.filter(|range| range.last >= first) {
             let (begin, end) = (range.index(first.max(range.first)), range.index(last.min(range.last)));
             range.states.get_mut(begin..=end).unwrap_or_default().fill(state);
+            range.has_new_decisions |= state.is_pending();
         }
     }
 
@@ -338,6 +357,7 @@ impl PartitionRows {
                 let index = range.index(offset);
                 if let Some(slot) = range.states.get_mut(index) {
                     *slot = state;
+                    range.has_new_decisions |= state.is_pending();
                 }
             }
         }
@@ -345,9 +365,12 @@ impl PartitionRows {
 
     /// Replaces every state `from` by `to`.
     pub(super) fn replace(&mut self, from: RowState, to: RowState) {
-        for state in self.ranges.values_mut().flat_map(|range| &mut range.states) {
-            if *state == from {
-                *state = to;
+        for range in self.ranges.values_mut() {
+            for state in &mut range.states {
+                if *state == from {
+                    *state = to;
+                    range.has_new_decisions |= to.is_pending();
+                }
             }
         }
     }
@@ -379,10 +402,10 @@ impl PartitionRows {
                 }
                 kind
             };
-            let commit = range.commit.take().unwrap_or(next);
-            let taken = Taken { first: range.first, types: range.states.iter_mut().map(take).collect(), commit };
+            let types = range.states.iter_mut().map(take).collect();
+            let taken = Taken { first: range.first, types, commits: range.take_commits(next) };
             if is_sent {
-                *self.in_flight.entry(commit).or_default() += 1;
+                *self.in_flight.entry(taken.first_commit()).or_default() += 1;
                 sent.push(taken);
             } else {
                 failed.push((taken, range.lost.clone()));
@@ -394,7 +417,7 @@ impl PartitionRows {
 
     /// Records that the request with these acknowledgements has completed.
     pub(super) fn complete(&mut self, taken: &[Taken]) {
-        for commit in taken.iter().map(|taken| taken.commit) {
+        for commit in taken.iter().map(Taken::first_commit) {
             if let Some(count) = self.in_flight.get_mut(&commit) {
                 *count -= 1;
                 if *count == 0 {
@@ -408,14 +431,22 @@ impl PartitionRows {
     /// any is not complete.
     pub(super) fn begin_commit(&mut self, commit: u64) -> bool {
         for range in self.ranges.values_mut().filter(|range| range.has_pending()) {
-            range.commit.get_or_insert(commit);
+            if std::mem::take(&mut range.has_new_decisions) || range.commits.is_empty() {
+                range.commits.push(commit);
+            }
         }
         !self.is_complete(commit)
     }
 
+    /// Returns true if a commit waits for acknowledgements of a session.
+    pub(super) fn has_commit(&self, session: SessionId) -> bool {
+        let waits = |range: &Acquired| range.session == session && !range.commits.is_empty() && range.has_pending();
+        self.ranges.values().any(waits)
+    }
+
     /// Returns true if all acknowledgements up to the commit with this number have an outcome.
     pub(super) fn is_complete(&self, commit: u64) -> bool {
-        let waits = |range: &Acquired| range.commit.is_some_and(|number| number <= commit) && range.has_pending();
+        let waits = |range: &Acquired| range.commits.iter().any(|number| *number <= commit) && range.has_pending();
         self.in_flight.keys().next().is_none_or(|first| *first > commit) && !self.ranges.values().any(waits)
     }
 
@@ -425,7 +456,7 @@ impl PartitionRows {
         let is_renewal = |kind: &Option<i8>| *kind == Some(RowState::Renew as i8);
         if taken.types.iter().any(is_renewal) {
             let types = taken.types.iter().map(|kind| kind.filter(|_| is_renewal(kind))).collect();
-            self.extend_locks(&Taken { types, ..*taken }.ranges(), renewed_until);
+            self.extend_locks(&Taken { first: taken.first, types, commits: Vec::new() }.ranges(), renewed_until);
         }
         self.remove_done();
     }
@@ -494,7 +525,11 @@ impl PartitionRows {
         self.ranges
             .values()
             .filter(due)
-            .map(|range| Taken { first: range.first, types: range.states.iter().map(renew).collect(), commit: 0 })
+            .map(|range| Taken {
+                first: range.first,
+                types: range.states.iter().map(renew).collect(),
+                commits: Vec::new(),
+            })
             .filter(|taken| taken.count() > 0)
             .collect()
     }

@@ -15,7 +15,8 @@ fn acquired(first: i64, states: &[RowState]) -> Acquired {
         states: states.to_vec(),
         lost: None,
         renewal_failed: false,
-        commit: None,
+        commits: Vec::new(),
+        has_new_decisions: false,
     }
 }
 
@@ -67,7 +68,7 @@ fn encoded_acknowledgements_have_the_chosen_types() {
                 }
             }
             let end = first + states.len() as i64;
-            rows.insert(acquired(first, &states));
+            rows.insert(acquired(first, &states), Instant::now());
             first = end + random.i64(0..3);
         }
         let (taken, failed) = rows.take_pending(SESSION, Instant::now(), 1);
@@ -94,7 +95,7 @@ fn encoded_acknowledgements_have_the_chosen_types() {
 fn long_runs_become_ranges_and_short_ones_arrays() {
     let mut types = vec![Some(1); 10];
     types.extend([Some(2), Some(3), None, Some(1)]);
-    let batches = encode(&[Taken { first: 5, types, commit: 1 }]);
+    let batches = encode(&[Taken { first: 5, types, commits: vec![1] }]);
     let found: Vec<_> = batches.iter().map(|b| (b.first_offset, b.last_offset, b.acknowledge_types.clone())).collect();
     assert_eq!(found, [(5, 14, vec![1]), (15, 16, vec![2, 3]), (18, 18, vec![1])]);
 }
@@ -102,8 +103,8 @@ fn long_runs_become_ranges_and_short_ones_arrays() {
 #[test]
 fn acknowledgements_past_the_lock_are_not_sent() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Accept; 3]));
-    rows.insert(Acquired { locked_until: Instant::now(), ..acquired(3, &[RowState::Accept; 2]) });
+    rows.insert(acquired(0, &[RowState::Accept; 3]), Instant::now());
+    rows.insert(Acquired { locked_until: Instant::now(), ..acquired(3, &[RowState::Accept; 2]) }, Instant::now());
     let (sent, failed) = rows.take_pending(SESSION, Instant::now(), 1);
     assert_eq!(sent.iter().map(Taken::ranges).collect::<Vec<_>>(), [[(0, 2)]]);
     assert_eq!(failed.iter().map(|(taken, _)| taken.ranges()).collect::<Vec<_>>(), [[(3, 4)]]);
@@ -113,7 +114,7 @@ fn acknowledgements_past_the_lock_are_not_sent() {
 #[test]
 fn a_lost_session_keeps_returned_rows_for_their_acknowledgement() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Accept]));
+    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Accept]), Instant::now());
     let error = Error::State("lost".into());
     rows.lose(SESSION, &error);
     assert_eq!(rows.first_without([1, 2], RowState::is_out), None);
@@ -131,10 +132,10 @@ fn decisions_about_records_acquired_again_apply_to_the_new_locks() {
     let other = SessionId { node: 2, number: 1 };
     let mut rows = PartitionRows::default();
     let states = [RowState::Queued, RowState::Returned, RowState::Renewed, RowState::Accept, RowState::Returned];
-    rows.insert(acquired(0, &states));
+    rows.insert(acquired(0, &states), Instant::now());
     rows.set([(3, RowState::Accept)]);
     assert!(rows.begin_commit(1));
-    rows.insert(Acquired { session: other, ..acquired(0, &[RowState::Queued; 4]) });
+    rows.insert(Acquired { session: other, ..acquired(0, &[RowState::Queued; 4]) }, Instant::now());
     let states: Vec<_> = (0..5).map(|offset| rows.state(offset)).collect();
     assert_eq!(
         states,
@@ -143,16 +144,16 @@ fn decisions_about_records_acquired_again_apply_to_the_new_locks() {
     assert_eq!(rows.ranges().map(|range| (range.first, range.last)).collect::<Vec<_>>(), [(0, 3), (4, 4)]);
     assert!(rows.take_pending(SESSION, Instant::now(), 2).0.is_empty());
     let (taken, _) = rows.take_pending(other, Instant::now(), 2);
-    assert_eq!((taken[0].ranges(), taken[0].commit), (vec![(3, 3)], 1));
+    assert_eq!((taken[0].ranges(), taken[0].commits.clone()), (vec![(3, 3)], vec![1]));
     // Undecodable records and acknowledgements in flight stay as they are.
-    rows.insert(acquired(2, &[RowState::Reject, RowState::Queued]));
+    rows.insert(acquired(2, &[RowState::Reject, RowState::Queued]), Instant::now());
     assert_eq!((rows.state(2), rows.state(3)), (Some(RowState::Reject), Some(RowState::Queued)));
 }
 
 #[test]
 fn renewal_moves_only_the_locks_of_renewed_rows() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Returned; 6]));
+    rows.insert(acquired(0, &[RowState::Returned; 6]), Instant::now());
     rows.set([(2, RowState::Renew), (3, RowState::Renew)]);
     let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
     let until = Instant::now() + Duration::from_secs(90);
@@ -167,19 +168,48 @@ fn renewal_moves_only_the_locks_of_renewed_rows() {
 #[test]
 fn a_rejected_renewal_keeps_the_row_out() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(7, &[RowState::Renew, RowState::Accept]));
+    rows.insert(acquired(7, &[RowState::Renew, RowState::Accept]), Instant::now());
     let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
     rows.rejected(&taken[0]);
     assert_eq!((rows.state(7), rows.state(8)), (Some(RowState::Renewed), Some(RowState::Done)));
 }
 
 #[test]
+fn renewed_rows_whose_lock_has_ended_are_returned_again() {
+    let mut rows = PartitionRows::default();
+    let states = [RowState::Renewed, RowState::Renewing, RowState::Returned, RowState::Accept];
+    rows.insert(Acquired { locked_until: Instant::now(), ..acquired(0, &states) }, Instant::now());
+    rows.insert(acquired(0, &[RowState::Queued; 4]), Instant::now());
+    let states: Vec<_> = (0..4).filter_map(|offset| rows.state(offset)).collect();
+    assert_eq!(states, [RowState::Queued, RowState::Queued, RowState::Returned, RowState::Accept]);
+}
+
+#[test]
+fn each_commit_with_decisions_about_a_range_reports_it() {
+    let mut rows = PartitionRows::default();
+    rows.insert(acquired(0, &[RowState::Returned; 6]), Instant::now());
+    rows.set_range(0, 1, RowState::Accept);
+    assert!(rows.begin_commit(1));
+    rows.set_range(2, 3, RowState::Accept);
+    assert!(rows.begin_commit(2));
+    rows.set([(4, RowState::Accept)]);
+    let (taken, _) = rows.take_pending(SESSION, Instant::now(), 3);
+    assert_eq!((taken[0].ranges(), taken[0].commits.clone()), (vec![(0, 4)], vec![1, 2, 3]));
+    assert!(!rows.is_complete(1));
+    rows.complete(&taken);
+    assert!(rows.is_complete(3));
+}
+
+#[test]
 fn rows_of_an_earlier_topic_are_reported_and_no_commit_waits_for_them() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Reject, RowState::Gap]));
+    rows.insert(acquired(0, &[RowState::Queued, RowState::Returned, RowState::Reject, RowState::Gap]), Instant::now());
     assert!(rows.begin_commit(1));
     let dropped = rows.use_topic(Uuid([1; 16]), 2);
-    assert_eq!(dropped.iter().map(|taken| (taken.ranges(), taken.commit)).collect::<Vec<_>>(), [(vec![(1, 3)], 1)]);
+    assert_eq!(
+        dropped.iter().map(|taken| (taken.ranges(), taken.commits.clone())).collect::<Vec<_>>(),
+        [(vec![(1, 3)], vec![1])]
+    );
     assert!(rows.is_complete(1));
 }
 
@@ -187,14 +217,14 @@ fn rows_of_an_earlier_topic_are_reported_and_no_commit_waits_for_them() {
 fn a_commit_waits_for_the_acknowledgements_of_each_session() {
     let other = SessionId { node: 2, number: 1 };
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Accept]));
-    rows.insert(Acquired { session: other, ..acquired(1, &[RowState::Accept]) });
+    rows.insert(acquired(0, &[RowState::Accept]), Instant::now());
+    rows.insert(Acquired { session: other, ..acquired(1, &[RowState::Accept]) }, Instant::now());
     assert!(rows.begin_commit(1));
     let (first, _) = rows.take_pending(SESSION, Instant::now(), 2);
     rows.complete(&first);
     assert!(!rows.is_complete(1), "the acknowledgement of the other session was not sent");
     // Later acknowledgements belong to the next commit.
-    rows.insert(acquired(5, &[RowState::Accept]));
+    rows.insert(acquired(5, &[RowState::Accept]), Instant::now());
     let (later, _) = rows.take_pending(SESSION, Instant::now(), 2);
     let (second, _) = rows.take_pending(other, Instant::now(), 2);
     assert!(!rows.is_complete(1));
@@ -220,8 +250,8 @@ fn a_single_state_is_found_in_any_block() {
 #[test]
 fn only_ranges_of_locked_rows_in_the_queue_are_all_queued() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Queued; 3]));
-    rows.insert(acquired(3, &[RowState::Queued, RowState::Gap]));
+    rows.insert(acquired(0, &[RowState::Queued; 3]), Instant::now());
+    rows.insert(acquired(3, &[RowState::Queued, RowState::Gap]), Instant::now());
     let now = Instant::now();
     assert!(rows.all_queued(1, 3, now));
     assert!(!rows.all_queued(1, 4, now), "a gap is no row");
@@ -234,10 +264,10 @@ fn only_ranges_of_locked_rows_in_the_queue_are_all_queued() {
 #[test]
 fn responses_change_only_acknowledgements_in_flight() {
     let mut rows = PartitionRows::default();
-    rows.insert(acquired(0, &[RowState::Accept; 4]));
-    rows.insert(acquired(4, &[RowState::Accept; 4]));
+    rows.insert(acquired(0, &[RowState::Accept; 4]), Instant::now());
+    rows.insert(acquired(4, &[RowState::Accept; 4]), Instant::now());
     let (taken, _) = rows.take_pending(SESSION, Instant::now(), 1);
-    rows.insert(acquired(3, &[RowState::Queued; 3]));
+    rows.insert(acquired(3, &[RowState::Queued; 3]), Instant::now());
     for taken in &taken {
         rows.applied(taken, Instant::now());
     }
@@ -255,7 +285,7 @@ fn ranges_of_offsets_are_handled_as_their_offsets() {
         for _ in 0..random.usize(0..4) {
             let states = [RowState::Returned, RowState::Renewed, RowState::Done];
             let of_range: Vec<_> = (0..random.usize(1..6)).filter_map(|_| random.choice(states)).collect();
-            rows.insert(acquired(first, &of_range));
+            rows.insert(acquired(first, &of_range), Instant::now());
             first += of_range.len() as i64 + random.i64(0..2);
         }
         let begin = random.i64(0..12);
@@ -264,7 +294,7 @@ fn ranges_of_offsets_are_handled_as_their_offsets() {
         assert_eq!(rows.first_without_in(begin, end, RowState::is_out), expected, "seed {seed}");
         let mut by_offset = PartitionRows::default();
         for range in rows.ranges().cloned().collect::<Vec<_>>() {
-            by_offset.insert(range);
+            by_offset.insert(range, Instant::now());
         }
         by_offset.set((begin..=end).map(|offset| (offset, RowState::Accept)));
         rows.set_range(begin, end, RowState::Accept);

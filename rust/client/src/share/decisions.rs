@@ -118,15 +118,22 @@ impl ShareConsumer {
         })
     }
 
-    /// Marks rows of [`try_hold`](Self::try_hold) as returned by a poll. Rows that were decided already stay so.
+    /// Marks rows of [`try_hold`](Self::try_hold) as returned by a poll. In the implicit mode, the next commit reports
+    /// those whose locks were lost in the meantime.
     pub fn set_returned(&self, batches: &[RecordBatch]) -> Result<()> {
         let runs = positions(batches)?;
+        let is_implicit = self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit;
         self.shared.with(|state| {
             for run in &runs {
-                let Some(known) = state.rows.get_mut(&run.tp) else { continue };
-                let held = |offset: &&i64| known.state(**offset) == Some(RowState::Queued);
-                let held: Vec<_> = run.offsets().iter().filter(held).map(|at| (*at, RowState::Returned)).collect();
-                known.set(held);
+                let known = state.rows.get(&run.tp);
+                let is_held = |offset: &i64| known.and_then(|rows| rows.state(*offset)) == Some(RowState::Queued);
+                let (held, lost): (Vec<i64>, Vec<i64>) = run.offsets().iter().partition(|offset| is_held(offset));
+                if let Some(known) = state.rows.get_mut(&run.tp) {
+                    known.set(held.into_iter().map(|offset| (offset, RowState::Returned)));
+                }
+                if is_implicit {
+                    state.lose_held(&run.tp, &lost);
+                }
             }
         });
         Ok(())

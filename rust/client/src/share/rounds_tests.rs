@@ -53,7 +53,8 @@ fn add_rows(state: &mut State, node: i32, partition: i32, row: RowState) {
         states: vec![row; 3],
         lost: None,
         renewal_failed: false,
-        commit: None,
+        commits: Vec::new(),
+        has_new_decisions: false,
     };
     state.add_rows(&TopicPartition::new("t", partition), TOPIC, [acquired]);
 }
@@ -90,6 +91,22 @@ fn rows_that_another_leader_delivers_again_have_an_outcome() {
         assert!(state.is_complete(&ticket));
         assert!(matches!(state.take_outcomes(&ticket).values().collect::<Vec<_>>()[..], [Ok(())]));
     }
+}
+
+#[test]
+fn a_session_that_gets_rows_of_a_waiting_commit_sends_their_acknowledgements() {
+    let mut state = state(&[(1, &[0]), (2, &[0])]);
+    assert!(matches!(step(&mut state, 2), Step::Fetch { .. }));
+    add_rows(&mut state, 1, 0, RowState::Accept);
+    let ticket = state.begin_commit();
+    state.waiting = 0;
+    // The session of the new leader has flushed what it had, and its fetch returns the rows.
+    open(&mut state, 2, 1);
+    state.sessions.get_mut(&2).unwrap().flush = false;
+    add_rows(&mut state, 2, 0, RowState::Queued);
+    let Step::Acknowledge { acknowledgements, .. } = step(&mut state, 2) else { panic!() };
+    answer(&mut state, &acknowledgements[0], Ok(()));
+    assert!(state.is_complete(&ticket));
 }
 
 #[test]

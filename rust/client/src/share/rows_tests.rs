@@ -19,7 +19,17 @@ fn acquired(first: i64, last: i64, lock: Duration) -> Acquired {
     let states = (first..=last).map(|_| RowState::Queued).collect();
     let session = SessionId { node: 1, number: 1 };
     let locked_until = Instant::now() + lock;
-    Acquired { first, last, session, locked_until, states, lost: None, renewal_failed: false, commit: None }
+    Acquired {
+        first,
+        last,
+        session,
+        locked_until,
+        states,
+        lost: None,
+        renewal_failed: false,
+        commits: Vec::new(),
+        has_new_decisions: false,
+    }
 }
 
 fn chunk(first: i64, last: i64) -> Chunk {

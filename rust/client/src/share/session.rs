@@ -240,7 +240,8 @@ impl SessionTask {
                     states: range.states,
                     lost: None,
                     renewal_failed: false,
-                    commit: None,
+                    commits: Vec::new(),
+                    has_new_decisions: false,
                 });
                 state.add_rows(&partition.tp, topic_id, acquired);
                 invalid.extend(partition.errors);

@@ -243,7 +243,17 @@ impl State {
     ) {
         let rows = self.rows.entry(tp.clone()).or_default();
         let earlier_topic = rows.use_topic(topic_id, self.next_ticket);
-        acquired.into_iter().for_each(|range| rows.insert(range));
+        let now = Instant::now();
+        for range in acquired {
+            let session = range.session;
+            rows.insert(range, now);
+            // The session may be younger than the commit that waits for decisions about these rows.
+            if rows.has_commit(session)
+                && let Some(session) = self.sessions.get_mut(&session.node)
+            {
+                session.flush = true;
+            }
+        }
         if earlier_topic.is_empty() {
             return;
         }
@@ -252,6 +262,15 @@ impl State {
         let lost = earlier_topic.into_iter().map(|taken| (tp.clone(), taken, Some(deleted.clone())));
         self.record_unsent(lost.collect());
         self.finish_commits();
+    }
+
+    /// Records that rows were lost before a poll returned them, so that they cannot be accepted.
+    pub(super) fn lose_held(&mut self, tp: &TopicPartition, offsets: &[i64]) {
+        let commits = vec![self.next_ticket];
+        let lost =
+            |first: &i64| Taken { first: *first, types: vec![Some(RowState::Accept as i8)], commits: commits.clone() };
+        let failed = offsets.iter().map(|offset| (tp.clone(), lost(offset), None)).collect();
+        self.record_unsent(failed);
     }
 
     /// Records acknowledgements that cannot be sent: their locks have ended, or the error says why they were lost.
@@ -294,8 +313,8 @@ impl State {
             self.counters.acknowledgements_error_total += count as u64;
             tracing::debug!("acknowledgements of {count} records of {tp} failed: {error}");
         }
-        for commit in taken.iter().map(|taken| taken.commit) {
-            let known = self.outcomes.entry(commit).or_default().entry(tp.clone()).or_insert(Ok(()));
+        for commit in taken.iter().flat_map(|taken| &taken.commits) {
+            let known = self.outcomes.entry(*commit).or_default().entry(tp.clone()).or_insert(Ok(()));
             if known.is_ok() {
                 known.clone_from(&outcome);
             }
@@ -361,7 +380,7 @@ impl State {
                     .zip(&range.states)
                     .map(|(offset, state)| (state.is_pending() && is_new(offset)).then_some(*state as i8))
                     .collect();
-                for (first, last) in (Taken { first: range.first, types, commit: 0 }).ranges() {
+                for (first, last) in (Taken { first: range.first, types, commits: Vec::new() }).ranges() {
                     match ranges.last_mut() {
                         Some((_, end)) if *end + 1 == first => *end = last,
                         _ => ranges.push((first, last)),
