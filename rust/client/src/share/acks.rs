@@ -102,7 +102,8 @@ impl Acquired {
     /// apply to the new delivery, and no poll returns them again. Renewed rows whose lock has ended are returned again,
     /// because nothing makes the application decide about them.
     fn keep_decisions(&mut self, replaced: &Acquired, now: Instant) {
-        let is_locked = replaced.locked_until > now;
+        // The leader of a session acquires a record again only after its lock has ended there.
+        let is_locked = replaced.session != self.session && replaced.locked_until > now;
         let (from, index) = (self.index(replaced.first), replaced.states.iter());
         for (state, old) in self.states.iter_mut().skip(from).zip(index) {
             *state = match old {

@@ -176,12 +176,15 @@ fn a_rejected_renewal_keeps_the_row_out() {
 
 #[test]
 fn renewed_rows_whose_lock_has_ended_are_returned_again() {
-    let mut rows = PartitionRows::default();
     let states = [RowState::Renewed, RowState::Renewing, RowState::Returned, RowState::Accept];
-    rows.insert(Acquired { locked_until: Instant::now(), ..acquired(0, &states) }, Instant::now());
-    rows.insert(acquired(0, &[RowState::Queued; 4]), Instant::now());
-    let states: Vec<_> = (0..4).filter_map(|offset| rows.state(offset)).collect();
-    assert_eq!(states, [RowState::Queued, RowState::Queued, RowState::Returned, RowState::Accept]);
+    let other = SessionId { node: 2, number: 1 };
+    for (session, locked_until) in [(SESSION, Instant::now() + Duration::from_secs(30)), (other, Instant::now())] {
+        let mut rows = PartitionRows::default();
+        rows.insert(Acquired { locked_until, ..acquired(0, &states) }, Instant::now());
+        rows.insert(Acquired { session, ..acquired(0, &[RowState::Queued; 4]) }, Instant::now());
+        let states: Vec<_> = (0..4).filter_map(|offset| rows.state(offset)).collect();
+        assert_eq!(states, [RowState::Queued, RowState::Queued, RowState::Returned, RowState::Accept]);
+    }
 }
 
 #[test]
