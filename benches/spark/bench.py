@@ -115,7 +115,7 @@ class Bench:
         """Measures complete triggers of small micro-batches."""
         took: dict[str, tuple[float, float]] = {}
         rows = min(20_000, self.records // (STREAM_BATCHES + 5))
-        for source in (KAFKA, PYTHON, JVM):
+        for source in (KAFKA, PYTHON, JVM, PREBUILT):
             options = {
                 "kafka.bootstrap.servers": self.servers,
                 "subscribe": "bench-plain",
@@ -157,7 +157,7 @@ class Bench:
 
     def first(self, rounds: int) -> None:
         """Measures the first query of a session, each time in a new session."""
-        took: dict[str, list[float]] = {source: [] for source in (KAFKA, PYTHON, JVM)}
+        took: dict[str, list[float]] = {source: [] for source in (KAFKA, PYTHON, JVM, PREBUILT)}
         for _ in range(rounds):
             for source, seconds in took.items():
                 program = [sys.executable, str(HERE / "first.py"), source, self.servers, str(self.records)]

@@ -130,5 +130,5 @@ SHAPES = {
     "1 % of offsets": Shape(_filtered, 0, 20),
     # The minimum is only 1, because the connector's tasks also stop at ten rows, so that planning takes most of the
     # time.
-    "limit 10": Shape(_limited, 0, 1),
+    "limit 10": Shape(_limited, 0, 1, limits=(PREBUILT,)),
 }

@@ -17,7 +17,6 @@ from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import close_consumer, close_consumer_in_background, watch_consumer
 from samsarrow.config import identity
 from samsarrow.exceptions import ClosedError, ForkError, IllegalStateError
-from samsarrow.metrics.client import to_uuid
 from samsarrow.types import ConsumerRecord, Seconds, to_seconds
 
 if TYPE_CHECKING:
@@ -152,6 +151,8 @@ class AnyConsumer(Runner):
         return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
+        from samsarrow.metrics.client import to_uuid
+
         return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
     async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:

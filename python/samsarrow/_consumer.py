@@ -34,7 +34,6 @@ from samsarrow.group import (
     check_topics,
     to_offsets,
 )
-from samsarrow.metrics.client import ConsumerMetrics, of_consumer
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -54,6 +53,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, Kafka
 """Called with the offsets passed to `commit_async` (None if none were passed), and the error or None."""
 
 if TYPE_CHECKING:
+    from samsarrow.metrics.client import ConsumerMetrics
     from samsarrow.options import ConsumerOptions
     from samsarrow.values.decode import Format
     from samsarrow.values.typed_columns import OnDecodeError, TypedColumns
@@ -145,6 +145,9 @@ class ConsumerBase(AnyConsumer, PositionCalls):
 
     def metrics(self) -> ConsumerMetrics:
         """Counts, lag and latencies since the consumer was created. Makes no request."""
+        # Imported here because the import takes as long as the rest of this module, and few applications need it.
+        from samsarrow.metrics.client import of_consumer
+
         return of_consumer(self._open.metrics())
 
     @property

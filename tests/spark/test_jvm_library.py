@@ -16,7 +16,7 @@ import pytest
 
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import jar
-from samsarrow.spark.jar import VARIABLE
+from samsarrow.spark.jar_file import VARIABLE
 from support.kafka import SUPPORT
 
 NATIVE = f"native/linux-{platform.machine()}/libsamsarrow_jvm.so"
@@ -180,7 +180,7 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder with paths for an installed and for a built jar, neither of which exists at first."""
     monkeypatch.delenv(VARIABLE, raising=False)
     # Uses `sys.modules`, because a function with the same name hides the module.
-    monkeypatch.setattr(sys.modules["samsarrow.spark.jar"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")
+    monkeypatch.setattr(sys.modules["samsarrow.spark.jar_file"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     yield tmp_path
     sys.path_importer_cache.clear()

@@ -1,12 +1,15 @@
 """Modules loaded by `import samsarrow`, and its public names."""
 
 import importlib.metadata
+import pickle
 import subprocess
 import sys
 
 import pytest
 
 import samsarrow
+from samsarrow import Producer
+from samsarrow.testing import Broker
 
 
 def modules_after(code: str) -> set[str]:
@@ -47,16 +50,50 @@ def test_spark_workers_import_only_required_modules() -> None:
     assert late & more == set()
 
 
-def test_topic_column_of_spark_tasks_does_not_import_pandas() -> None:
-    pytest.importorskip("pyspark", reason="PySpark is not installed")
-    code = (
-        "import pyarrow as pa; from samsarrow.spark.schema import ToSpark; "
-        "schema = pa.schema({'topic': pa.string()}); "
-        "rows = ToSpark(schema, 'größe')(pa.RecordBatch.from_arrays([pa.nulls(3)], ['key'])); "
-        "rows.validate(full=True); "
-        "assert rows['topic'].to_pylist() == ['größe'] * 3"
+def planned_read(broker: Broker, **options: str) -> bytes:
+    """Returns a pickled reader with a pickled offset range, as Spark passes them to a task."""
+    from samsarrow.spark.datasource import PythonKafkaDataSource
+
+    source = PythonKafkaDataSource(
+        {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "flights", **options}
     )
-    assert {"pandas", "pyarrow.compute"} & modules_after(code) == set()
+    reader = source.reader(source.schema())
+    return pickle.dumps((source, reader, reader.partitions()[0]))
+
+
+def test_spark_tasks_import_only_modules_for_bytes() -> None:
+    """Spark starts a worker for each query with a limit, in which these imports took longer than the read itself."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    with Broker(topics={"flights": 1}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("flights", b"v", timestamp=1_000_001).result()
+        planned = planned_read(broker)
+        loaded = modules_after(
+            f"import pickle; source, reader, partition = pickle.loads({planned!r}); "
+            "rows = next(reader.read(partition)); "
+            # Checked here because `to_pylist` imports pandas.
+            "import sys; assert not {'pandas', 'pyarrow.compute', 'asyncio'} & set(sys.modules); "
+            "rows.validate(full=True); row, = rows.to_pylist(); "
+            "assert row['topic'] == 'flights' and row['value'] == b'v' and row['timestampType'] == 0, row; "
+            "assert row['timestamp'].timestamp() == 1000.001, row"
+        )
+    assert "samsarrow.spark.fetch" in loaded
+    unused = {"registry", "values", "producer", "admin", "metrics", "spark.values", "spark.types", "spark.listener"}
+    assert {f"samsarrow.{name}" for name in unused} & loaded == set()
+
+
+def test_spark_source_is_unpickled_without_modules_for_reads() -> None:
+    """Each process that Spark starts for a query unpickles the source, and most of them only to pass it on."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    loaded = modules_after("import pyspark_samsarrow, pyspark_samsarrow_python; pyspark_samsarrow.DefaultSource.name()")
+    ours = {name for name in loaded if name.startswith("samsarrow")}
+    checks = {"samsarrow.spark.checks", "samsarrow._cpu_check"}
+    assert ours == {"samsarrow", "samsarrow.spark", "samsarrow.spark.datasource"} | checks
+    described = modules_after(
+        "from pyspark_samsarrow import DefaultSource as S; "
+        "S({'kafka.bootstrap.servers': 'localhost:1', 'subscribe': 't'}).schema()"
+    )
+    assert {"pyarrow", "samsarrow.values", "samsarrow.registry", "samsarrow.types"} & described == set()
 
 
 @pytest.mark.parametrize("name", samsarrow.__all__)

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from samsarrow import _core
-from samsarrow.consumer import Consumer
-from samsarrow.producer import Producer
+from samsarrow._sync import Blocking
 from samsarrow.spark.clients import on_this_host
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow.admin import Admin
+    from samsarrow.consumer import Consumer
+    from samsarrow.producer import Producer
 
 Client = TypeVar("Client", bound="Consumer | Producer | Admin")
 Key = tuple[tuple[str, Any], ...]
@@ -114,18 +115,31 @@ class ClientCache(Generic[Client]):
 
 def _close(client: Consumer | Producer | Admin) -> None:
     with suppress(Exception):
-        client.close(0) if isinstance(client, Consumer | Producer) else client.close()
+        # An admin client has nothing to wait for, so its `close` has no timeout.
+        client.close(0) if isinstance(client, Blocking) else client.close()
+
+
+# Imported in functions because most tasks use one kind of client.
+def _consumer(config: Mapping[str, Any]) -> Consumer:
+    from samsarrow.consumer import Consumer
+
+    return Consumer(config)
+
+
+def _producer(config: Mapping[str, Any]) -> Producer:
+    from samsarrow.producer import Producer
+
+    return Producer(config)
 
 
 def _admin(config: Mapping[str, Any]) -> Admin:
-    # Imported here because few tasks need an admin client, and the import takes a fifth of a worker's start.
     from samsarrow.admin import Admin
 
     return Admin(config)
 
 
-CONSUMERS = ClientCache(Consumer)
-PRODUCERS = ClientCache(Producer)
+CONSUMERS = ClientCache(_consumer)
+PRODUCERS = ClientCache(_producer)
 ADMINS = ClientCache(_admin)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -14,14 +14,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark import jar_notice
-from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.reader import KafkaReader
-from samsarrow.spark.schema import chosen_columns, spark_schema
-from samsarrow.spark.values import Typed
-from samsarrow.spark.versions import has_admission_control, has_arrow_stream_writer
-from samsarrow.spark.write_options import WriteOptions
+# Modules are imported in the methods that use them, because Spark unpickles the source in several processes per query,
+# and most of them call no method or one.
+if TYPE_CHECKING:
+    from samsarrow.spark.options import ReadOptions
+    from samsarrow.spark.values import Typed
+    from samsarrow.spark.write_options import WriteOptions
 
 
 class KafkaDataSource(DataSource):
@@ -52,14 +50,20 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         # Spark does not pass to this method whether the read is a batch or a stream. Options that only one of them
         # supports are checked later.
+        from samsarrow.spark.schema import spark_schema
+
         options = self._resolved(streaming=None)
         return spark_schema(options.columns, options.text, options.types)
 
     # The parameter must be named `schema`, because Spark passes it by keyword.
     def reader(self, schema: StructType) -> DataSourceReader:
+        from samsarrow.spark.reader import KafkaReader
+
         return KafkaReader(self._options(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from samsarrow.spark.versions import has_admission_control
+
         options = self._options(schema, streaming=True)
         if has_admission_control():
             from samsarrow.spark.stream import KafkaStreamReader
@@ -77,6 +81,8 @@ class KafkaDataSource(DataSource):
         return KafkaWriter(self._resolved_for_tasks(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from samsarrow.spark.versions import has_arrow_stream_writer
+
         # `overwrite` is true in the output mode complete, in which every micro-batch writes the whole result to the
         # topic, as with Spark's own connector.
         options = self._resolved_for_tasks(self._write_options(schema))
@@ -89,16 +95,22 @@ class KafkaDataSource(DataSource):
         return Spark40StreamWriter(options, schema)
 
     def _write_options(self, schema: StructType) -> WriteOptions:
+        from samsarrow.spark.write_options import WriteOptions
+
         self._planned = True
         return WriteOptions.parse(self._checked_options(), schema)
 
     def _notify(self) -> None:
         """Logs how to use the source in the JVM. Writes do not, because streams plan them for each micro-batch."""
+        from samsarrow.spark import jar_notice
+
         jar_notice.notify()
 
     def _checked_options(self) -> dict[str, str]:
         options = dict(self.options)
         if not options:
+            from samsarrow.exceptions import ConfigurationError
+
             raise ConfigurationError(
                 "no option is set, and kafka.bootstrap.servers must be. Spark does not pass the options of a table to "
                 "a Python source: use CREATE TEMPORARY VIEW ... USING samsarrow OPTIONS (...) in place of CREATE "
@@ -110,6 +122,8 @@ class KafkaDataSource(DataSource):
         return (options if self._pickled else options.resolved()).for_tasks()
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
+        from samsarrow.spark.schema import chosen_columns
+
         self._planned = True
         self._notify()
         options = self._resolved(streaming=streaming)
@@ -119,6 +133,8 @@ class KafkaDataSource(DataSource):
         return replace(options, columns=columns, text=text, typed=typed)
 
     def _resolved(self, *, streaming: bool | None) -> ReadOptions:
+        from samsarrow.spark.options import ReadOptions
+
         options = ReadOptions.parse(self._checked_options(), streaming=streaming)
         if self._typed is None:
             self._typed = tuple(column.resolved() for column in options.typed)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow.consumer import Consumer
 from samsarrow.exceptions import (
     BadValueError,
     ConfigurationError,
@@ -19,15 +18,16 @@ from samsarrow.exceptions import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from samsarrow.spark import values
+from samsarrow.spark.arrow_columns import ToSpark, arrow_schema
 from samsarrow.spark.client_cache import ADMINS, reading
 from samsarrow.spark.clients import admin_options, localize
-from samsarrow.spark.dead_letters import DeadLetterSender
 from samsarrow.spark.errors import report_loss
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
-from samsarrow.spark.schema import ToSpark, arrow_schema
 from samsarrow.types import TopicPartition
+
+if TYPE_CHECKING:
+    from samsarrow.consumer import Consumer
 
 # Spark converts batches to rows fastest if they have 2k to 50k rows. Its IPC allows at most 2 GiB per batch.
 MIN_ROWS = 8_000
@@ -55,6 +55,10 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
     to_spark = ToSpark(schema, offset_range.topic, options.types)
     batches = join_small(_RangeReader(options, offset_range).batches())
     if options.decoded:
+        # Imported here because reads of bytes do not need formats, the registry client and a producer.
+        from samsarrow.spark import values
+        from samsarrow.spark.dead_letters import DeadLetterSender
+
         for column in options.decoded:
             if column.letters == offset_range.topic:
                 raise ConfigurationError(
@@ -96,7 +100,11 @@ def consumer_options(options: ReadOptions, offset_range: OffsetRange) -> dict[st
         config["max.partition.fetch.bytes"] = SMALL_FETCH
     # `group.id` is left out, because only the driver commits offsets.
     config |= {n: value for n, value in localize(options.kafka, offset_range.token).items() if n != "group.id"}
-    headers = "headers" in options.columns or values.needs_headers(options.decoded)
+    headers = "headers" in options.columns
+    if options.decoded:
+        from samsarrow.spark import values
+
+        headers = headers or values.needs_headers(options.decoded)
     return config | {"auto.offset.reset": "none", "include.headers": headers}
 
 

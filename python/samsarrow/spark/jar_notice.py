@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 
-from samsarrow.spark.jar import installed_jar, requirement
+from samsarrow.spark.jar_file import installed_jar, requirement
 
 _log = logging.getLogger(__name__)
 # Machines for which the jar has libraries.

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark import value_options
 from samsarrow.spark.clients import hidden, without_login
-from samsarrow.spark.values import Typed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql.types import DataType
+
+    from samsarrow.spark.values import Typed
+
+# Prefixes of the options of keys and values, which are checked by `value_options` and not by the Rust client.
+VALUE_PREFIXES = ("key.", "value.", "schema.")
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,15 @@ class ReadOptions:
         Raises:
             ConfigurationError: an option is missing, contradicts another or has an invalid value.
         """
-        typed, given = value_options.parse({name.lower(): value for name, value in options.items()})
+        given = {name.lower(): value for name, value in options.items()}
+        typed: tuple[Typed, ...] = ()
+        if any(name.startswith(VALUE_PREFIXES) for name in given):
+            # Imported here because reads of bytes do not need formats and the registry client.
+            from samsarrow.spark import value_options
+
+            typed, given = value_options.parse(given)
         extra = tuple(name for column in typed for name in column.columns if name != column.name)
-        chosen = value_options.take_out(extra, given)
+        chosen = _take_out(extra, given)
         checked: dict[str, Any] = _core.spark_options(given, streaming)
         if streaming is False and (watched := [column.name for column in typed if column.evolution is not None]):
             raise ConfigurationError(
@@ -88,8 +99,38 @@ class ReadOptions:
         return cls(
             kafka=hidden(checked.pop("kafka")),
             columns=tuple(column for name in chosen for column in columns if column.lower() == name) or columns,
-            text=value_options.text_beside(typed, text, given.get("layout", "")),
+            text=_text_beside(typed, text, given.get("layout", "")),
             planning={name: value for name, value in given.items() if not name.startswith(others)},
             typed=typed,
             **checked,
         )
+
+
+def _take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
+    """Removes columns that the Rust client does not know from the option `columns`.
+
+    Returns:
+        All columns of the option, in lower case.
+    """
+    if "columns" not in options:
+        return []
+    names = [name.strip().lower() for name in options["columns"].split(",")]
+    if not set(names).isdisjoint(extra):
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"option columns names a column twice: {options['columns']!r}")
+        # Keeps one column, because the Rust client requires at least one.
+        options["columns"] = ",".join(name for name in names if name not in extra) or "offset"
+    return names
+
+
+def _text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> frozenset[str]:
+    """Returns the columns that `layout` makes text and that are not decoded.
+
+    Raises:
+        ConfigurationError: `layout` sets the type of a decoded column.
+    """
+    both = text & {column.name for column in typed}
+    if both and ":" in layout:
+        name = min(both)
+        raise ConfigurationError(f"options layout and {name}.format both set the type of {name}s: set only one of them")
+    return text - both

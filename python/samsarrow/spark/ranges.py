@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from samsarrow.spark.tokens import Token
+if TYPE_CHECKING:
+    from samsarrow.spark.tokens import Token
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 
 from samsarrow.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
     from samsarrow.spark.options import ReadOptions

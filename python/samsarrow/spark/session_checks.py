@@ -13,7 +13,7 @@ from samsarrow.doctor import Status
 from samsarrow.doctor._finding import Check
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import jar_notice
-from samsarrow.spark.jar import jar_version, version_error
+from samsarrow.spark.jar_file import jar_version, version_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

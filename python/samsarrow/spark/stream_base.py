@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
     from samsarrow.spark.driver import Driver

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.clients import hidden
+from samsarrow.spark.options import VALUE_PREFIXES
 from samsarrow.spark.types import written_type
 from samsarrow.spark.value_encoders import Encoded
 from samsarrow.spark.values import FORMATS, REGISTRY, Typed
@@ -17,9 +18,6 @@ from samsarrow.values.decode import PLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
-
-# Prefixes of options whose spelling is checked here.
-_PREFIXES = ("key.", "value.", "schema.")
 
 # Options of all formats with schemas.
 _SCHEMED = ("schema", "subject", "version", "framing", "ignore.rules")
@@ -104,7 +102,7 @@ def _split_registry(
             continue
         if name in opposite:
             raise ConfigurationError(f"option {_shown(name)} is for {opposite_name}")
-        if name.startswith(_PREFIXES) and (meant := get_close_matches(name, (*known, f"{REGISTRY}url"), 1, 0.85)):
+        if name.startswith(VALUE_PREFIXES) and (meant := get_close_matches(name, (*known, f"{REGISTRY}url"), 1, 0.85)):
             raise ConfigurationError(f"option {name} is unknown; did you mean {_shown(meant[0])}?")
         others[name] = value
     if registry and not registry.get("url", "").strip():
@@ -120,36 +118,6 @@ def _shown(option: str) -> str:
 def _reject_unused_registry(registry: Mapping[str, str], used: bool) -> None:
     if registry and not used:
         raise ConfigurationError(f"option {REGISTRY}url has no effect without value.format={' or '.join(FORMATS)}")
-
-
-def take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
-    """Removes columns that the Rust client does not know from the option `columns`.
-
-    Returns:
-        All columns of the option, in lower case.
-    """
-    if "columns" not in options:
-        return []
-    names = [name.strip().lower() for name in options["columns"].split(",")]
-    if not set(names).isdisjoint(extra):
-        if len(set(names)) < len(names):
-            raise ConfigurationError(f"option columns names a column twice: {options['columns']!r}")
-        # Keeps one column, because the Rust client requires at least one.
-        options["columns"] = ",".join(name for name in names if name not in extra) or "offset"
-    return names
-
-
-def text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> frozenset[str]:
-    """Returns the columns that `layout` makes text and that are not decoded.
-
-    Raises:
-        ConfigurationError: `layout` sets the type of a decoded column.
-    """
-    both = text & {column.name for column in typed}
-    if both and ":" in layout:
-        name = min(both)
-        raise ConfigurationError(f"options layout and {name}.format both set the type of {name}s: set only one of them")
-    return text - both
 
 
 def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -> Typed | None:
