@@ -21,9 +21,9 @@ def main(source: str, servers: str, records: int) -> None:
         spark = local_session(Path(folder), spark_ui_showConsoleProgress="false")
         # Runs a query first, so that the start of the session is not measured.
         spark.range(1_000).selectExpr("sum(id)").collect()
-        start = time.perf_counter()
         if source == PREBUILT:
             spark.dataSource.register(prebuilt.Prebuilt)
+        start = time.perf_counter()
         options = {"kafka.bootstrap.servers": servers, "subscribe": "bench-plain"}
         options["endingOffsets"] = '{"bench-plain":{"0":1000,"1":1000}}'
         if source == PREBUILT:

@@ -1,28 +1,30 @@
 """A Python source without work of its own, which shows the upper limit of Spark's path from Python to rows.
 
-It imports no module of samsarrow, and creates its arrays from buffers, because `pa.array` and `pa.scalar` import
-pandas. What remains is the time of Spark itself: its Python processes, their imports and the transfer of batches.
+It imports no module of samsarrow, pyarrow only in tasks, and creates its arrays from buffers, because `pa.array` and
+`pa.scalar` import pandas. What remains is the time of Spark itself: its Python processes, their imports and the
+transfer of batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PARTITIONS = 2
 ROWS = 8_000
 TYPES = {
-    "key": ("binary", pa.binary()),
-    "value": ("binary", pa.binary()),
-    "topic": ("string", pa.string()),
-    "partition": ("int", pa.int32()),
-    "offset": ("bigint", pa.int64()),
-    "timestamp": ("timestamp", pa.timestamp("us", "UTC")),
-    "timestampType": ("int", pa.int32()),
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
 }
 
 
@@ -37,7 +39,7 @@ class Prebuilt(DataSource):
         return "prebuilt"
 
     def schema(self) -> str:
-        return ", ".join(f"{name} {TYPES[name][0]}" for name in self._columns())
+        return ", ".join(f"{name} {TYPES[name]}" for name in self._columns())
 
     def _columns(self) -> tuple[str, ...]:
         return tuple(self.options["columns"].split(",")) if "columns" in self.options else tuple(TYPES)
@@ -81,20 +83,22 @@ class PrebuiltStream(DataSourceStreamReader):
 
 def batches(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
     """Yields slices of one batch."""
-    batch = pa.RecordBatch.from_arrays([column(name) for name in columns], schema=arrow_schema(columns))
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([column(name) for name in columns], list(columns))
     left = rows
     while left > 0:
         yield batch.slice(0, min(ROWS, left))
         left -= ROWS
 
 
-def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    return pa.schema([pa.field(name, TYPES[name][1]) for name in columns])
-
-
 def column(name: str) -> pa.Array:
     """Returns a column of `ROWS` rows."""
-    kind = TYPES[name][1]
+    import numpy as np
+    import pyarrow as pa
+
+    types = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+    kind = types.get(TYPES[name], pa.timestamp("us", "UTC"))
     if name == "key":
         return pa.nulls(ROWS, kind)
     texts = {"value": b"".join(b"%0100d" % i for i in range(ROWS)), "topic": b"bench-plain" * ROWS}

@@ -76,7 +76,7 @@ def test_commands_of_the_readme_run_as_written(
 
 def test_no_page_installs_the_package_from_an_index() -> None:
     # The name is not registered yet, so a package of that name could be from another author.
-    sources = [path for path in (ROOT / "python").rglob("*.py") if path.name != "jar.py"]
+    sources = [path for path in (ROOT / "python").rglob("*.py") if path.name != "jar_file.py"]
     texts = {path: path.read_text() for path in [*pages(), ROOT / "examples" / "tour.ipynb", *sources]}
     wrong = [
         (path.name, found[0])
