@@ -1,12 +1,12 @@
 //! Sending of records whose key or value cannot be decoded to a dead letter topic.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::filter::{filter, filter_record_batch};
+use samsarrow_spark::WriteOptions;
 use samsarrow_values::dead_letters;
 use tokio::task::JoinHandle;
 
@@ -14,16 +14,7 @@ use crate::clients::Shared;
 use crate::failure::{Failure, Result};
 use crate::producers::{Producers, TaskProducer};
 use crate::row_block::TopicRows;
-use crate::value_decoding::DecodedColumn;
-
-/// Rows with bad keys, or with bad values, of a batch.
-#[derive(Debug)]
-pub(crate) struct BadRows {
-    /// Topic to which they are sent.
-    pub(crate) topic: Arc<str>,
-    /// Errors by row.
-    pub(crate) errors: BTreeMap<usize, String>,
-}
+use crate::value_decoding::{BadRows, DecodedColumn};
 
 /// Sends bad rows in the background, so that a slow broker does not block the caller. Dropping it cancels the rest.
 #[derive(Debug)]
@@ -66,7 +57,7 @@ impl Drop for Leased<'_> {
 }
 
 async fn send(shared: &Shared, rows: Vec<TopicRows>) -> Result<()> {
-    let options = shared.options()?.dead_letter_options();
+    let options = WriteOptions::for_dead_letters(shared.options()?.dead_letter_options());
     let mut lease = Leased(&shared.producers, Some(shared.producers.take(&options)?));
     if let Some(producer) = &lease.1 {
         let deliveries = producer.send(&shared.producers, &options, rows).await?;

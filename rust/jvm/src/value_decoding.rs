@@ -17,7 +17,6 @@ use samsarrow_values::writer_schemas::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
 use samsarrow_wire::sync::lock;
 
-use crate::dead_letters::BadRows;
 use crate::failure::{Failure, Result, wrong_column};
 use crate::memory_budget::MAX_GRANT;
 use crate::range::Range;
@@ -34,6 +33,15 @@ impl WriterCaches {
             Part::Value => values,
         })
     }
+}
+
+/// Rows with bad keys, or with bad values, of a batch.
+#[derive(Debug)]
+pub(crate) struct BadRows {
+    /// Topic to which they are sent.
+    pub(crate) topic: Arc<str>,
+    /// Errors by row.
+    pub(crate) errors: BTreeMap<usize, String>,
 }
 
 /// Column with the decoded keys or values.

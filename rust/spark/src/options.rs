@@ -15,7 +15,6 @@ use crate::option_values::{RawOptions, boolean, duration, get, json_object, natu
 use crate::suggest;
 use crate::tokens;
 use crate::typed::{self, Typed};
-use crate::write_options::WriteOptions;
 
 const BATCH_ONLY: &[&str] = &["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"];
 const KNOWN: &[&str] = &[
@@ -228,9 +227,9 @@ impl ReadOptions {
         }
     }
 
-    /// Returns the options with which dead letters are sent: those of the client options that producers have.
-    pub fn dead_letter_options(&self) -> WriteOptions {
-        WriteOptions::for_dead_letters(kafka::supported(ClientKind::Producer, &self.kafka))
+    /// Returns the client options with which dead letters are sent: those that producers have.
+    pub fn dead_letter_options(&self) -> KafkaOptions {
+        kafka::supported(ClientKind::Producer, &self.kafka)
     }
 
     /// Returns the group that `commitOffsets` and `startingOffsets=group` use.

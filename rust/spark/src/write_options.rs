@@ -94,8 +94,8 @@ impl WriteOptions {
         })
     }
 
-    /// Returns the options with which a task that reads sends dead letters.
-    pub(crate) fn for_dead_letters(kafka: KafkaOptions) -> WriteOptions {
+    /// Returns the options of a task that reads, and sends dead letters with these client options.
+    pub fn for_dead_letters(kafka: KafkaOptions) -> WriteOptions {
         WriteOptions {
             kafka,
             topic: None,

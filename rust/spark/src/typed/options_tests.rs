@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::columns::OutputColumn;
 use crate::options::{ReadOptions, Reading};
+use crate::write_options::WriteOptions;
 
 const ORDER: &str = r#"{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}"#;
 
@@ -122,7 +123,7 @@ fn dead_letter_topic_needs_decoding_of_unused_columns() {
 #[test]
 fn dead_letters_are_sent_with_the_options_of_producers() {
     let more = [("kafka.fetch.min.bytes", "5"), ("kafka.request.timeout.ms", "7000"), ("kafka.group.id", "g")];
-    let options = parse(&more).unwrap().dead_letter_options();
+    let options = WriteOptions::for_dead_letters(parse(&more).unwrap().dead_letter_options());
     let names: Vec<&str> = options.kafka().map(|(name, _)| name).collect();
     assert_eq!(names, ["bootstrap.servers", "client.id", "request.timeout.ms"]);
     assert!(options.client(samsarrow_client::config::ClientKind::Producer, &[]).is_ok());
