@@ -218,6 +218,11 @@ impl Member {
         let mut is_logged = false;
         loop {
             let (version, topics) = shared.with(|state| (state.subscription_version, state.subscription.clone()));
+            // The application may unsubscribe while heartbeats are repeated. The coordinator rejects a join without
+            // topics.
+            if topics.is_empty() {
+                return Err(End::Idle);
+            }
             // The response may have been lost with a connection, so a heartbeat after an error has all fields.
             let is_full = self.sent_version != Some(version);
             let error = match self.send(is_full.then_some(topics)).await {
@@ -260,8 +265,12 @@ impl Member {
             let retry_at = Instant::now() + backoff.next_delay().min(MAX_RETRY_DELAY);
             while Instant::now() < retry_at {
                 changes.borrow_and_update();
-                if shared.with(|state| state.closing) {
+                let (is_closing, is_empty) = shared.with(|state| (state.closing, state.subscription.is_empty()));
+                if is_closing {
                     return Err(End::Closing);
+                }
+                if is_empty {
+                    break;
                 }
                 tokio::select! {
                     () = sleep_until(retry_at) => {}

@@ -25,4 +25,5 @@ mod produce_failures;
 mod produce_formats;
 mod produce_records;
 mod quotas;
+mod share;
 mod versions;
