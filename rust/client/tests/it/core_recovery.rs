@@ -19,6 +19,7 @@ use samsarrow_wire::messages::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Notify;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -255,6 +256,39 @@ async fn throttle_time_is_respected() {
     let times = std::mem::take(&mut *listed.lock().unwrap());
     assert_eq!(times.len(), 2);
     assert!(times[1] - times[0] >= Duration::from_millis(650), "{:?}", times[1] - times[0]);
+    cluster.close().await;
+}
+
+/// A caller that stops waiting does not decode the response, whose throttle time applies to the connection anyway.
+#[tokio::test]
+async fn throttle_time_of_a_response_without_a_caller_is_respected() {
+    let received = Arc::new(Notify::new());
+    let listed = Arc::new(Mutex::new(Vec::new()));
+    let (times, first) = (Arc::clone(&listed), Arc::clone(&received));
+    let server = peer(move |key, version, id| {
+        if key == ApiKey::Metadata as i16 {
+            return Some(metadata(version, id, 0, &[]));
+        }
+        let mut times = times.lock().unwrap();
+        times.push(Instant::now());
+        first.notify_one();
+        let throttle_time_ms = if times.len() == 1 { 1500 } else { 0 };
+        let response = ListGroupsResponse { throttle_time_ms, ..Default::default() };
+        Some(frame::encode_response::<ListGroupsRequest>(&response, version, id).unwrap().to_vec())
+    })
+    .await;
+    let cluster = cluster(&server, &[]);
+    tokio::select! {
+        biased;
+        () = received.notified() => {}
+        _ = cluster.send(-1, ListGroupsRequest::default(), SOON) => panic!("the caller has read the response"),
+    }
+    // The response arrives.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
+    let times = std::mem::take(&mut *listed.lock().unwrap());
+    assert_eq!(times.len(), 2);
+    assert!(times[1] - times[0] >= Duration::from_millis(1450), "{:?}", times[1] - times[0]);
     cluster.close().await;
 }
 
