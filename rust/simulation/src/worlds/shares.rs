@@ -15,7 +15,6 @@ use arrow_array::types::{Int16Type, Int32Type, Int64Type};
 use samsarrow_client::admin::{ConfigChange, ConfigResource};
 use samsarrow_client::producer::ProducerRecord;
 use samsarrow_client::share::{Acknowledgement, Outcomes, ShareConsumer};
-use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -233,6 +232,11 @@ impl Member<'_> {
             32..36 => self.decide_renewed(),
             _ => self.poll(random).await,
         }
+        self.take_completed();
+    }
+
+    /// Handles the outcomes of commits in the background.
+    fn take_completed(&mut self) {
         for completed in self.consumer.take_completed() {
             self.outcomes(&completed.outcomes, false);
         }
@@ -256,6 +260,8 @@ impl Member<'_> {
         } else {
             cancel_after(random.u32(..4), commit).await
         };
+        // Earlier commits have reported the outcomes of their rows.
+        self.take_completed();
         match result {
             None => {}
             Some(Ok(outcomes)) => self.outcomes(&outcomes, true),
@@ -318,9 +324,7 @@ impl Member<'_> {
             }
             Err(error) => {
                 context.reached(format!("poll: {}", kind(&error)));
-                // A member that joins again may send no topics, which the coordinator rejects: a known defect.
-                let is_known = error.code() == Some(ErrorCode::INVALID_REQUEST.code());
-                if !is_known && !context.expects(&error) {
+                if !context.expects(&error) {
                     context.violation(format!("poll failed: {error}"));
                 }
             }
@@ -382,7 +386,8 @@ impl Member<'_> {
         for (position, value, deliveries) in positions(batch) {
             let (partition, offset) = position;
             if shared.accepted.contains(&position) {
-                // The outcome of a partition does not contain rows whose session was lost, so these may be among them.
+                // A member may return a row from its queue after the leader has moved, while a member that got the row
+                // from the new leader has accepted it.
                 context.reached("row of an accepted partition delivered again");
             }
             if !(1..=self.group.delivery_limit).contains(&deliveries) {
