@@ -86,7 +86,7 @@ def _instead(name: str) -> str | None:
     try:
         Consumer({"bootstrap.servers": "localhost:1", name: "1"}).close()
     except ConfigurationError as error:
-        return str(error).partition(" is not one of this client's: ")[2] or None
+        return str(error).partition(" is not supported by this client: ")[2] or None
     return None
 
 

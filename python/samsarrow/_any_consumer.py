@@ -205,7 +205,7 @@ class AwaitingConsumer(Awaiting, AnyConsumer):
         await delivery
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        raise IllegalStateError("the schema is in a registry, and is known after the first poll(), which requests it")
+        raise IllegalStateError("the first poll() fetches the schema from the registry: call poll() first")
 
     def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
         if not isinstance(dead_letter.producer, Awaiting):

@@ -128,7 +128,9 @@ class ConsumerBase(AnyConsumer, PositionCalls):
         names = check_topics(topics)
         check_listener(listener)
         if bool(names) == (pattern is not None):
-            raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
+            raise ConfigurationError(
+                "subscribe needs either topics or a pattern: call unsubscribe() to end a subscription"
+            )
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         self._open.subscribe(names, text)
         self._listener = listener
@@ -366,8 +368,7 @@ class ConsumerBase(AnyConsumer, PositionCalls):
         limit = to_count("max_records", max_records)
         if not self._polling.acquire(blocking=False):
             raise IllegalStateError(
-                "the consumer is being polled already: only one may poll at a time, be it a thread, a task, a listener "
-                "or a callback"
+                "the consumer is being polled already: only one thread, task, listener or callback may poll at a time"
             )
         try:
             return await self._poll_exclusively(inf if timeout is None else timeout, until_assigned, limit)

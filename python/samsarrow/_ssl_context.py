@@ -34,7 +34,7 @@ def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple
     conflicting = sorted(names & _COVERED)
     if conflicting:
         raise ConfigurationError(
-            f"options ssl_context and {', '.join(conflicting)} are two ways to say one thing: set only one of them"
+            f"options ssl_context and {', '.join(conflicting)} are mutually exclusive: set only one of them"
         )
     if context.verify_mode == ssl.CERT_NONE:
         yield "enable.ssl.certificate.verification", False
@@ -44,8 +44,8 @@ def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple
             yield "ssl.check.hostname", False
     if context.verify_flags & _REVOCATION and "ssl.crl.location" not in names:
         raise ConfigurationError(
-            "option ssl_context asks for lists of revoked certificates, which cannot be read from it: give their PEM "
-            "file as ssl_crlfile too"
+            "option ssl_context requires lists of revoked certificates, which cannot be read from it: also set "
+            "ssl_crlfile to their PEM file"
         )
     yield "ssl.enabled.protocols", ",".join(_versions(context))
 

@@ -58,7 +58,7 @@ def test_api_version_argument_overrides_the_option(servers):
         with pytest.raises(ConfigurationError, match=r"v2 to v4 only, and v1 is in use"):
             admin.commit_offsets("g", {T0: 5}, retention=60)
         assert admin.commit_offsets("g", {T0: 5}, retention=60, api_version=4) == {T0: None}
-        with pytest.raises(ConfigurationError, match="v1 cannot ask for all"):
+        with pytest.raises(ConfigurationError, match="v1 cannot request all"):
             admin.fetch_offsets("g")
         assert admin.fetch_offsets("g", api_version=2) == {T0: OffsetAndMetadata(5)}
 

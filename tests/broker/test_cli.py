@@ -91,7 +91,7 @@ def test_options_by_name():
     assert names == ["isolation.level"]
     for name, text in (
         ("lingerms", "no option matches 'lingerms'; did you mean linger.ms?"),
-        ("value_serializer", "option value_serializer is not one of this client's: "),
+        ("value_serializer", "option value_serializer is not supported by this client: "),
         ("qqqq", "no option matches 'qqqq'"),
     ):
         done = run("options", name)

@@ -144,7 +144,7 @@ def test_topics_trim_deletes_nothing_after_a_wrong_lookup(command, servers, monk
     trim = ["topics", "trim", "four", "--before-time", START, "-y"]
     with monkeypatch.context() as patched:
         patched.setattr(Admin, "list_offsets", forgetful)
-        assert "four-0: its leader finds no record" in command(*trim, code=1).err
+        assert "four-0: its leader returns no record" in command(*trim, code=1).err
     assert "nothing to delete" in command(*trim).err
     assert [row["beginning"] for row in rows(command("topics", "describe", "four"))] == [0] * 4
     with Broker(kafka_version="2.8", topics={"four": 4}) as old:

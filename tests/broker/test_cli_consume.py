@@ -420,7 +420,7 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
         (["four", "--grep", "("], "not a regular expression"),
         (["four", "--header", "=x"], "NAME=VALUE"),
         (["four", "--where", "import os"], "not an expression"),
-        (["four", "--from", "yesterday"], "none of earliest, latest"),
+        (["four", "--from", "yesterday"], "not one of earliest, latest"),
         (["four", "-X", "max.pol.records=1"], "max.poll.records?"),
         (["four", "-X", "linger.ms=1"], "linger.ms has no effect here: it is an option of a producer client"),
         (["four", "-o", "x.parquet"], "-O x.parquet writes it to a file"),

@@ -125,7 +125,7 @@ def test_since(servers: str) -> None:
         ({"since": "yesterday"}, "since is a datetime, a timedelta before now, or a time such as"),
         ({"since": timedelta(days=999_999_999)}, "since .* reaches before the year 1"),
         ({"group_id": "g"}, "omit group.id"),
-        ({"auto_offset_reset": "latest"}, "pass start= in place of auto.offset.reset"),
+        ({"auto_offset_reset": "latest"}, "auto.offset.reset does not apply"),
         ({"value_format": "json"}, r"value_format='json' needs a schema: pass Json\(schema\)"),
         ({"topic": ""}, "topic is the name of one topic, not an empty text"),
     ],

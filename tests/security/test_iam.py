@@ -149,7 +149,7 @@ def test_empty_response_is_an_error(msk: Msk, monkeypatch: pytest.MonkeyPatch) -
 def test_requires_tls_and_known_options(msk: Msk) -> None:
     with pytest.raises(ConfigurationError, match=r"needs security\.protocol=SASL_SSL"):
         logs_in(msk, security_protocol="SASL_PLAINTEXT")
-    with pytest.raises(ConfigurationError, match="awsFoo of IAMLoginModule is none of those that are known"):
+    with pytest.raises(ConfigurationError, match="awsFoo of IAMLoginModule is not one of the known options"):
         logs_in(msk, sasl_jaas_config=f'{MODULE} required awsFoo="s3cret";')
     with pytest.raises(ConfigurationError, match="classes are never loaded"):
         logs_in(msk, sasl_client_callback_handler_class="com.example.Handler")

@@ -245,7 +245,7 @@ def test_invalid_providers_are_rejected(broker: Broker, provider: Any, expected:
 
 
 def test_only_one_token_source(broker: Broker) -> None:
-    with pytest.raises(ConfigurationError, match="both say where tokens come from"):
+    with pytest.raises(ConfigurationError, match="both set the source of tokens"):
         producer(broker, oauth_cb=lambda config: "t", **{"sasl.oauthbearer.token.endpoint.url": "https://localhost/"})
     with pytest.raises(ConfigurationError, match="needs a source of tokens"):
         producer(broker)

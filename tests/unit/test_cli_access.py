@@ -136,7 +136,7 @@ def _read(terminal):
         (["acls", "add", "--principal", "User:a", "--operation", "read"], "", "give a resource"),
         (["acls", "add", "--topic", "t", "--principal", "User:a"], "", "--operation, --producer or --consumer"),
         (["acls", "add", "--topic", "t", "--principal", "alice", "--operation", "read"], "", "'alice' is not TYPE"),
-        (["acls", "add", "--topic", "t", "--principal", "User:a", "--operation", "reed"], "", "'reed' is none of"),
+        (["acls", "add", "--topic", "t", "--principal", "User:a", "--operation", "reed"], "", "'reed' is not one of"),
         (
             ["acls", "add", "--group", "g", "--principal", "User:a", "--operation", "write"], "",
             "write is not an operation on a group; use read, describe,",
@@ -148,7 +148,7 @@ def _read(terminal):
         ),
         (["acls", "add", "--topic", "", "--principal", "User:a", "--operation", "all"], "", "the name is empty"),
         (["acls", "list", "--pattern", "match"], "", "needs the name of a resource"),
-        (["acls", "list", "--permission", "maybe"], "", "'maybe' is none of deny, allow"),
+        (["acls", "list", "--permission", "maybe"], "", "'maybe' is not one of deny, allow"),
         (["acls", "remove"], "", "pass --all"),
         (["acls", "remove", "--all", "--topic", "t"], "", "pass --all"),
     ],

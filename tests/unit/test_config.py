@@ -133,7 +133,7 @@ def test_internals_of_other_clients_are_to_be_left_out():
     names = re.findall("`([^`]+)`", page.partition("## Unknown options")[2])
     assert len(names) > 30
     for name in names:
-        text = f"option {re.escape(name)} names a part of another client, which this client does not have: leave it out"
+        text = f"option {re.escape(name)} configures a part of another client, which this client does not have: leave it out"
         with pytest.raises(ConfigurationError, match=f"^{text}$"):
             Consumer({**SERVERS, name: print})
 
@@ -204,7 +204,7 @@ def test_options_of_other_clients_name_their_replacement(client, name, value, in
     with pytest.raises(ConfigurationError) as caught:
         client({"bootstrap.servers": "localhost:1", name: value})
     text = str(caught.value)
-    assert text.startswith(f"option {name} is not one of this client's: ")
+    assert text.startswith(f"option {name} is not supported by this client: ")
     assert instead in text
 
 

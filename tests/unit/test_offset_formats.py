@@ -73,7 +73,7 @@ def test_zookeeper_format_rejects_group_names_with_slashes():
 
 
 def test_unknown_formats_are_rejected():
-    with pytest.raises(FormatError, match="format 'xml' is none of json, csv, zookeeper"):
+    with pytest.raises(FormatError, match="format 'xml' is not one of json, csv, zookeeper"):
         dump(BARE, "xml")
-    with pytest.raises(FormatError, match="format 'xml' is none of json, csv, zookeeper"):
+    with pytest.raises(FormatError, match="format 'xml' is not one of json, csv, zookeeper"):
         parse("", "xml")

@@ -218,7 +218,7 @@ def test_unknown_paramstyle_is_an_error():
     assert SqlOffsetStore(sqlite3.connect(":memory:", factory=Mine), "g").load() == {}
     with pytest.raises(ConfigurationError, match=r"types.SimpleNamespace does not declare its paramstyle"):
         SqlOffsetStore(SimpleNamespace(cursor=list), "g")
-    with pytest.raises(ConfigurationError, match="'mark' is none of qmark, numeric"):
+    with pytest.raises(ConfigurationError, match="'mark' is not one of qmark, numeric"):
         SqlOffsetStore(sqlite3.connect(":memory:"), "g", paramstyle="mark")
 
 

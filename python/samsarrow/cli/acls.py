@@ -58,7 +58,7 @@ def _named(kind: type[E], text: str) -> E:
     members = {member.name.replace("_", "").lower(): member for member in kind if member.name not in ("UNKNOWN", "ANY")}
     found = members.get(text.replace("_", "").replace("-", "").lower())
     if found is None:
-        raise click.BadParameter(f"{text!r} is none of {', '.join(map(_word, members.values()))}")
+        raise click.BadParameter(f"{text!r} is not one of {', '.join(map(_word, members.values()))}")
     return found
 
 

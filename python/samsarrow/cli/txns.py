@@ -143,7 +143,7 @@ def abort(
             raise txn
         if tp in txn.partitions and txn.producer_id == producer_id:
             raise click.ClickException(
-                f"the coordinator knows the transaction in {named(tp)}, as {name}: nothing was done. "
+                f"the transaction in {named(tp)} is not hanging, its coordinator has it as {name}: nothing was done. "
                 f"`samsarrow txns fence {name}` ends it as a whole"
             )
     if dry_run:

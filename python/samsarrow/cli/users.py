@@ -103,7 +103,7 @@ def _password(user: str, from_stdin: bool, variable: str | None) -> Secret:
     elif from_stdin:
         password = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
         if sys.stdin.readline():
-            raise click.UsageError("a password is one line: there are more on standard input")
+            raise click.UsageError("standard input has more than one line: pass the password as a single line")
     elif sys.stdin.isatty():
         password = click.prompt(f"Password for {user}", hide_input=True, confirmation_prompt=True, err=True)
     else:

@@ -56,7 +56,7 @@ def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form:
         )
         return out.getvalue()
     if form != "zookeeper":
-        raise FormatError(f"format {form!r} is none of {', '.join(FORMATS)}")
+        raise FormatError(f"format {form!r} is not one of {', '.join(FORMATS)}")
     if bad := next((group for group in groups if not group or "/" in group), None):
         raise FormatError(f"group {bad!r} has no path in ZooKeeper: export it as JSON or CSV")
     return "".join(
@@ -79,7 +79,7 @@ def parse(text: str, form: str | None = None) -> Snapshot:
     form = form or _form(text)
     readers = {"json": _json, "csv": _csv, "zookeeper": _lines}
     if form not in readers:
-        raise FormatError(f"format {form!r} is none of {', '.join(FORMATS)}")
+        raise FormatError(f"format {form!r} is not one of {', '.join(FORMATS)}")
     rows = readers[form](text)
     groups: Snapshot = {}
     for where, (group, topic, partition, offset, epoch, metadata) in rows:

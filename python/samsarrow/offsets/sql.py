@@ -85,7 +85,7 @@ class SqlOffsetStore:
         self._table = table
         style = paramstyle or _paramstyle(connection)
         if style not in _PLACEHOLDERS:
-            raise ConfigurationError(f"paramstyle {style!r} is none of {', '.join(_PLACEHOLDERS)}")
+            raise ConfigurationError(f"paramstyle {style!r} is not one of {', '.join(_PLACEHOLDERS)}")
         self._placeholder = _PLACEHOLDERS[style]
         self._by_name = style in ("named", "pyformat")
         self._claims: dict[TopicPartition, int] = {}

@@ -231,7 +231,9 @@ def _consumer_options(
     for name in _NOT_FOR_READS:
         if name in given:
             if name == "auto.offset.reset":
-                raise ConfigurationError("a bounded read has a start: pass start= in place of auto.offset.reset")
+                raise ConfigurationError(
+                    "option auto.offset.reset does not apply to a bounded read: pass start= instead"
+                )
             raise ConfigurationError(f"a bounded read is not a member of a group and commits nothing: omit {name}")
     if repeated := next((name for name in given if given.count(name) > 1), None):
         raise ConfigurationError(f"option {repeated} is given twice")

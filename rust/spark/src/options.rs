@@ -200,7 +200,7 @@ impl ReadOptions {
         }
         if self.commit_offsets && reading == Reading::Batch {
             return Err(Error::configuration(
-                "option commitOffsets is for streaming queries: a batch read cannot know when its rows are processed",
+                "option commitOffsets is for streaming queries: Spark does not report when the rows of a batch read are processed",
             ));
         }
         if let Some(typed) = self.typed.iter().find(|typed| typed.evolution.is_some())

@@ -137,7 +137,7 @@ pub(crate) enum Reason {
     Null,
     #[error("{0} bytes, and the fixed has {1}")]
     Size(usize, usize),
-    #[error("{0:?} is none of the enum's symbols")]
+    #[error("{0:?} is not one of the enum's symbols")]
     NoSymbol(Box<str>),
     #[error("both {0} and {1} are set, and a union has one of its members")]
     Members(Box<str>, Box<str>),

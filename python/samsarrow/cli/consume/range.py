@@ -65,7 +65,7 @@ class Position:
             if text.startswith("@"):
                 raise click.BadParameter(str(error)) from None
         raise click.BadParameter(
-            f"{text!r} is none of earliest, latest, OFFSET, -N (N before the end), TIME (2026-11-01T10:00, -1h, "
+            f"{text!r} is not one of earliest, latest, OFFSET, -N (N before the end), TIME (2026-11-01T10:00, -1h, "
             "@1793527200000 in milliseconds), group"
         )
 
@@ -76,7 +76,7 @@ def position_option(_context: click.Context, parameter: click.Parameter, value: 
         return None
     position = Position.parse(value)
     if parameter.name == "until" and position.kind in ("group", "earliest"):
-        raise click.BadParameter(f"nothing can be read until {value}")
+        raise click.BadParameter(f"{value} is not an end: pass latest, an offset or a time")
     return position
 
 

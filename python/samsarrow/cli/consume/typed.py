@@ -242,8 +242,8 @@ class ReadFormats:
             arguments["subject"] = topic_subject(registry, topic, name == "key")
         elif registry is not None:
             raise click.UsageError(
-                f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE sets the schema "
-                "of its rows"
+                f"several topics are written as one table: set the schema of its rows by --{name}-subject SUBJECT "
+                "or --{name}-schema FILE"
             )
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **arguments)
 

@@ -195,7 +195,7 @@ fn add_settings(
     if let Some(timestamp) = settings.timestamp {
         if version != COMMIT_TIMESTAMP {
             return Err(Error::configuration(format!(
-                "a commit timestamp can be given in OffsetCommit v1 only, and v{version} is in use"
+                "OffsetCommit v{version} has no commit timestamp, only v1 does: omit the timestamp"
             )));
         }
         let partitions = request.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
@@ -216,7 +216,7 @@ fn check_fetch(version: i16, groups: &[RequestedGroup<'_>], require_stable: bool
     {
         let since = required_release(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
         return Err(Error::configuration(format!(
-            "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
+            "OffsetFetch v{version} cannot request all offsets of group {group}, which {since}: pass the partitions"
         )));
     }
     Ok(())

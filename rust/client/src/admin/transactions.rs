@@ -128,7 +128,7 @@ impl Admin {
             let mut result = check_item(key, format!("broker {broker}"), response.error_code, None);
             if result.is_ok() && !response.unknown_state_filters.is_empty() {
                 let unknown = response.unknown_state_filters.join(", ");
-                result = Err(Error::configuration(format!("no state of a transaction: {unknown}")));
+                result = Err(Error::configuration(format!("unknown transaction states: {unknown}")));
             }
             Ok(vec![(broker, result.map(|()| response.transaction_states))])
         };

@@ -304,7 +304,8 @@ fn request(changes: Vec<UserAlteration>) -> Result<AlterUserScramCredentialsRequ
 
 fn random_salt() -> Result<Vec<u8>> {
     let mut salt = vec![0; SALT];
-    rand::fill(&mut salt).map_err(|_| Error::State("the system gives no random numbers for a salt".into()))?;
+    rand::fill(&mut salt)
+        .map_err(|_| Error::State("cannot create a salt: the random number generator of the system failed".into()))?;
     Ok(salt)
 }
 

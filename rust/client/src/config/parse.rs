@@ -142,15 +142,15 @@ pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&
     }
     if UNSUPPORTED.contains(&dotted) {
         return Err(Error::configuration(format!(
-            "option {name_given} names a part of Java's client or of a broker, which this client does not have: leave it out"
+            "option {name_given} configures a part of Java's client or of a broker, which this client does not have: leave it out"
         )));
     }
     if let Some(instead) = replacement(dotted) {
-        return Err(Error::configuration(format!("option {name_given} is not one of this client's: {instead}")));
+        return Err(Error::configuration(format!("option {name_given} is not supported by this client: {instead}")));
     }
     if FOREIGN_INTERNALS.contains(&dotted) {
         return Err(Error::configuration(format!(
-            "option {name_given} names a part of another client, which this client does not have: leave it out"
+            "option {name_given} configures a part of another client, which this client does not have: leave it out"
         )));
     }
     let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
@@ -255,18 +255,18 @@ mod tests {
             (
                 ClientKind::Producer,
                 &[("interceptor.classes", text("x"))],
-                "option interceptor.classes is not one of this client's: wrap send and poll in your own functions",
+                "option interceptor.classes is not supported by this client: wrap send and poll in your own functions",
             ),
             (
                 ClientKind::Consumer,
                 &[("api.version.fallback.ms", OptionValue::Int(5))],
-                "option api.version.fallback.ms names a part of another client, which this client does not have: leave it \
+                "option api.version.fallback.ms configures a part of another client, which this client does not have: leave it \
                  out",
             ),
             (
                 ClientKind::Consumer,
                 &[("ssl.engine.factory.class", text("x"))],
-                "option ssl.engine.factory.class names a part of Java's client or of a broker, which this client does not \
+                "option ssl.engine.factory.class configures a part of Java's client or of a broker, which this client does not \
                  have: leave it out",
             ),
             (

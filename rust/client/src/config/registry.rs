@@ -111,7 +111,7 @@ impl GlueOptions {
         }
         if registry.is_empty() {
             return Err(Error::configuration(
-                "registry_name must not be empty; AWS calls the default one default-registry",
+                "registry_name must not be empty; the default registry of AWS is default-registry",
             ));
         }
         Ok(Self { region, registry: registry.to_owned(), compatibility, aws, provider: None })
@@ -195,7 +195,7 @@ impl RegistryOptions {
         let login = match (secret("basic.auth.user.info"), secret("bearer.auth.token")) {
             (Some(_), Some(_)) => {
                 return Err(Error::configuration(
-                    "options basic.auth.user.info and bearer.auth.token are two ways to log in: leave one of them out",
+                    "options basic.auth.user.info and bearer.auth.token are mutually exclusive: leave one of them out",
                 ));
             }
             (Some(user), None) if !user.reveal().contains(':') => {
@@ -275,7 +275,7 @@ mod tests {
             (&[("max.retries", "many")][..], "option max.retries must be"),
             (&[("max.retries", "1"), ("max_retries", "1")][..], "given twice"),
             (&[("basic.auth.user.info", "hunter2")][..], "must be name:password"),
-            (&[("basic.auth.user.info", "u:hunter2"), ("bearer.auth.token", "hunter2")][..], "two ways to log in"),
+            (&[("basic.auth.user.info", "u:hunter2"), ("bearer.auth.token", "hunter2")][..], "mutually exclusive"),
         ] {
             let error = parse(pairs).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");

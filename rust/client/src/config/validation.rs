@@ -34,7 +34,7 @@ impl Values {
         match EXCLUSIVE.iter().find(|(first, second)| has_value(first) && has_value(second)) {
             None => Ok(()),
             Some((first, second)) => Err(Error::configuration(format!(
-                "options {} and {} are two ways to say one thing: leave one of them out",
+                "options {} and {} are mutually exclusive: leave one of them out",
                 self.spelling(first),
                 self.spelling(second)
             ))),
@@ -103,7 +103,7 @@ mod tests {
         ] {
             let error = parse(&[first, second]).unwrap_err().to_string();
             assert!(error.contains(first.0) && error.contains(second.0), "{error}");
-            assert!(error.contains("two ways to say one thing") && !error.contains("hunter2"), "{error}");
+            assert!(error.contains("mutually exclusive") && !error.contains("hunter2"), "{error}");
         }
         parse(&[("ssl.truststore.location", ""), ("ssl.truststore.certificates", "x")]).unwrap();
         parse(&[("ssl.certificate.location", "/x"), ("ssl.key.location", "/y")]).unwrap();

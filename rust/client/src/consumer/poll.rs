@@ -42,7 +42,7 @@ impl Consumer {
         let shared = &self.fetcher.shared;
         if shared.nothing_assigned() && self.subscription().is_none() {
             return Err(Error::configuration(
-                "nothing is assigned to this consumer, so nothing can come: call subscribe or assign first",
+                "nothing is assigned to this consumer: call subscribe or assign before poll",
             ));
         }
         if let Some(group) = &self.group {

@@ -179,7 +179,9 @@ pub(crate) fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str,
     let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<A>());
     match found {
         Some(column) if column.null_count() == 0 => Ok(column),
-        Some(_) => Err(Error::configuration(format!("the batch has nulls in column {name}: it gives no position"))),
+        Some(_) => {
+            Err(Error::configuration(format!("the batch has nulls in column {name}: pass rows as poll returned them")))
+        }
         None => Err(Error::configuration(format!(
             "the batch has no column {name} of type {kind}: pass batches as poll returns them"
         ))),

@@ -265,7 +265,7 @@ fn enum_of(name: Name, object: &Map<String, Value>, path: &str) -> Result<Enum, 
             Some(default.as_str().into())
         }
         Some(other) => {
-            return Err(SchemaError::new(path, format!("the enum's default {other} is none of its symbols")));
+            return Err(SchemaError::new(path, format!("the enum's default {other} is not one of its symbols")));
         }
     };
     Ok(Enum { name, symbols, default })

@@ -349,7 +349,7 @@ fn member(
         [one] => incompatible(w, one, path),
         _ => {
             let names: Vec<_> = members.iter().map(|r| r.described()).collect();
-            let text = format!("the writer's {} is none of the reader's {}", w.described(), names.join(", "));
+            let text = format!("the writer's {} is not one of the reader's {}", w.described(), names.join(", "));
             SchemaError::new(path, text)
         }
     }))

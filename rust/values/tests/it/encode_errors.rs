@@ -107,9 +107,9 @@ fn reports_row_and_field_of_bad_values() {
 
     let symbols = r#"{"type": "enum", "name": "E", "symbols": ["a", "bc"]}"#;
     let texts = StringArray::from(vec!["a", "b"]);
-    assert_eq!(bad(symbols, &texts), (1, String::new(), "\"b\" is none of the enum's symbols".into()));
+    assert_eq!(bad(symbols, &texts), (1, String::new(), "\"b\" is not one of the enum's symbols".into()));
     let keys: DictionaryArray<Int32Type> = texts.iter().collect();
-    assert_eq!(bad(symbols, &keys).2, "\"b\" is none of the enum's symbols");
+    assert_eq!(bad(symbols, &keys).2, "\"b\" is not one of the enum's symbols");
 
     let fixed = r#"{"type": "fixed", "name": "F", "size": 3}"#;
     let bytes = BinaryArray::from_iter_values([&b"abc"[..], b"ab"]);

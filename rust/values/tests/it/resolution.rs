@@ -145,7 +145,7 @@ fn widens_and_narrows_unions() {
     let row = read(r#"["null", "string", "int"]"#, r#"["int", "string", "null"]"#, &[2, 2, b'x']).unwrap();
     assert_eq!(row.as_struct().column_by_name("string").unwrap().as_string::<i32>().value(0), "x");
     let bad = read(r#"["int", "string"]"#, r#"["int", "boolean"]"#, &[2, 0]).unwrap_err();
-    assert_eq!(bad.reason, "the writer's string is none of the reader's int, boolean");
+    assert_eq!(bad.reason, "the writer's string is not one of the reader's int, boolean");
     let bad = read(r#"["int", "string"]"#, "boolean", &[2, 0]).unwrap_err();
     assert_eq!(bad.reason, "the writer's union of int, string cannot be read as boolean");
 }

@@ -157,7 +157,7 @@ impl Entry {
             };
             if !module.has_option(&name) {
                 return Err(jaas_error(format!(
-                    "option {position} of {} is none of those that are known: {}",
+                    "option {position} of {} is not one of the known options: {}",
                     module.name(),
                     module.options().join(", ")
                 )));

@@ -102,7 +102,7 @@ fn rejects_invalid_entries_without_secrets() {
         (
             "{PLAIN} required password=\"hun\"hunter2=\"x\";",
             &[P],
-            "option 2 of PlainLoginModule is none of those that are known: username, password",
+            "option 2 of PlainLoginModule is not one of the known options: username, password",
         ),
         ("{PLAIN} required password=;", &[P], "has no value"),
         ("{PLAIN} required =\"hunter2\";", &[P], "not name=\"value\""),

@@ -32,14 +32,14 @@ impl Iam {
     pub(super) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
         if security.protocol != Protocol::SaslSsl {
             return Err(Error::configuration(
-                "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL: anyone who sees a signature can use it",
+                "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL: a signature sent in plaintext can be reused",
             ));
         }
         for (name, _) in &sasl.aws {
             if !LOGIN_MODULE_OPTIONS.contains(&name.as_str()) {
                 let known = LOGIN_MODULE_OPTIONS.join(", ");
                 return Err(Error::configuration(format!(
-                    "option sasl.jaas.config: {name} of IAMLoginModule is none of those that are known: {known}"
+                    "option sasl.jaas.config: {name} of IAMLoginModule is not one of the known options: {known}"
                 )));
             }
         }

@@ -49,7 +49,7 @@ fn source(sasl: &SaslOptions) -> Result<Arc<dyn TokenSource>> {
     let mut configured = sources.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
     if let (Some(first), Some(second)) = (configured.next(), configured.next()) {
         return Err(Error::configuration(format!(
-            "options {first} and {second} both say where tokens come from: leave one of them out"
+            "options {first} and {second} both set the source of tokens: leave one of them out"
         )));
     }
     if let Some(provider) = &oauth.provider {

@@ -44,7 +44,7 @@ impl Unsecured {
                     Some(name) => extensions.push((name.to_owned(), value.to_owned())),
                     None => {
                         return Err(error(format!(
-                            "{name:?} is none of principal, principalClaimName, scope, scopeClaimName, lifeSeconds and \
+                            "{name:?} is not one of principal, principalClaimName, scope, scopeClaimName, lifeSeconds and \
                              extension_NAME"
                         )));
                     }
@@ -158,7 +158,7 @@ mod tests {
         for (invalid, reason) in [
             ("", "principal=NAME is missing"),
             ("principal=", "must be name=value"),
-            ("principle=a", "\"principle\" is none of principal"),
+            ("principle=a", "\"principle\" is not one of principal"),
             ("principal=a lifeSeconds=0", "lifeSeconds=0"),
             ("principal=a extension_auth=x", "cannot have the name auth"),
         ] {
