@@ -556,7 +556,7 @@ class ConsumerBase(AnyConsumer, PositionCalls):
                 close.start()
 
     async def _run_last_callbacks(self, core: _core.Consumer) -> None:
-        """Calls commit callbacks, and the listener for the partitions that the consumer gives up.
+        """Calls commit callbacks, and the listener for the partitions that the consumer loses by closing.
 
         Does not call the listener if it is already running.
         """

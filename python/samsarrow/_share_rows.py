@@ -78,7 +78,7 @@ def _columns(rows: Rows) -> pa.Table:
             columns.append(_plain(column, field.type))
         except pa.ArrowException as error:
             raise ConfigurationError(
-                f"column {field.name} of the rows has the type {column.type}, which does not convert to {field.type}: pass topic, "
+                f"column {field.name} of the rows has the type {column.type}, not {field.type}: pass topic, "
                 f"partition and offset, as poll returns them ({error})"
             ) from None
     return pa.table(columns, names=ROW_COLUMNS)

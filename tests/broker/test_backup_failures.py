@@ -1,4 +1,4 @@
-"""Backups of several topics of which some fail, and restores of records that retention will delete."""
+"""Backups of several topics, some of which fail, and restores of records that retention will delete."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Servers that do not speak Kafka, missing partitions, and signals during blocking calls."""
+"""Servers of other protocols, missing partitions, and signals during blocking calls."""
 
 import asyncio
 import signal

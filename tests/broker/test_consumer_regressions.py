@@ -480,7 +480,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
     subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # Also waits for the member, which learns of its removal a moment after the coordinator has removed it.
+        # Also waits for the member, which is notified of its removal a moment after the coordinator has removed it.
         until(lambda: not members(admin))
         time.sleep(1)
         before = time.monotonic()

@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def pair():
-    """Starts two brokers, of which the first leads the only partition."""
+    """Starts two brokers. The first leads the only partition."""
     with Broker(brokers=2, topics={"t": 1}, auto_create_topics=False) as broker:
         yield broker
 

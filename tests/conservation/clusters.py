@@ -163,7 +163,7 @@ class Topic:
         self._await_partitions()
 
     def _new_producer(self) -> ForeignProducer:
-        # Creates a new producer, because an existing one would learn of the new partitions only minutes later.
+        # Creates a new producer, because an existing one refreshes its metadata only minutes later.
         return ForeignProducer(self.cluster.foreign | {"linger.ms": 5, "enable.idempotence": True})
 
     def delete(self) -> None:

@@ -129,7 +129,7 @@ def test_compacted_topic(read_topic: ReadTopic, kafka: KafkaServer, compacted: s
 
 @pytest.fixture(scope="module")
 def compacted(kafka: KafkaServer) -> str:
-    """A topic of which the cleaner has removed most records, with tombstones that stay."""
+    """A topic whose records were mostly removed by the cleaner, with tombstones that stay."""
     topic = create_topic(kafka, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
     servers = kafka.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:

@@ -17,7 +17,7 @@ PROGRAMS = [one.text for one in fences(PAGE) if one.language == "python"]
 SERVERS = {"gunicorn": "environ, start_response", "celery": "from celery", "gevent": "from gevent"}
 ALONE = [text for text in PROGRAMS if not any(mark in text for mark in SERVERS.values())]
 PRINTED = ["100 orders sent", "1000 orders processed", "1000 orders sent", "1000 orders read"]
-# A stand-in for Celery, which calls what the page connects.
+# A stub of Celery, which calls the handlers that the page connects to signals.
 CELERY = """
 class Celery:
     def __init__(self, name, broker): ...

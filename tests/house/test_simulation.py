@@ -10,7 +10,7 @@ import samsarrow._core
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORK = "samsarrow-simnet"
-# Part of a message of the simulated network, which is in each build with it.
+# Part of a message of the simulated network, present in every build that contains the network.
 MESSAGE = b"no simulated network is installed"
 
 

@@ -60,7 +60,7 @@ def command(
 
 
 def create(admin: Admin, *names: str, partitions: int = 1) -> None:
-    """Creates topics and waits until commands find them, because brokers learn of new topics later than the
+    """Creates topics and waits until commands find them, because brokers apply new topics later than the
     controller.
     """
     admin.create_topics(names, num_partitions=partitions)
@@ -156,7 +156,7 @@ def test_share_groups_have_start_offsets(command: Command, admin: Admin) -> None
     [tp] = [TopicPartition("i", 0)]
 
     def alter() -> bool:
-        # The coordinator may learn of a new topic later than the controller.
+        # The coordinator may apply a new topic later than the controller.
         with suppress(UnknownTopicOrPartitionError):
             admin.alter_share_offsets("i-share", {tp: 0})
             return True

@@ -56,7 +56,7 @@ def broker_defaults(p: Probe) -> None:
 
 
 def _partitions(admin: Admin, name: str) -> int:
-    """Returns the partitions of a new topic, of which brokers learn later than the controller."""
+    """Returns the partitions of a new topic, which brokers apply later than the controller."""
     wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
     return admin.list_topics([name])[name].partitions
 

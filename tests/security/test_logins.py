@@ -169,7 +169,7 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
     made = f"{topic}-made"
     with Admin(**login.ours) as admin:
         admin.create_topics([NewTopic(made, 3, 1)])
-        # Waits, because the broker learns of the topic later than the controller.
+        # Waits, because the broker applies the new topic later than the controller.
         until(lambda: made in admin.list_topics([made]))
         assert admin.list_topics([made])[made].partitions == 3
     secure_java.call("configure", topic=made, configs={"retention.ms": "1000"}, config=login.java)

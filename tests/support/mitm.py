@@ -27,7 +27,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Middle:
-    """Accepts connections until it is closed. `asked` has the API keys of requests, `seen` all bytes from clients."""
+    """Accepts connections until it is closed. `asked`: API keys of requests, `seen`: all bytes from clients."""
 
     def __init__(self, broker: str, *, answer: Answer | None = None, cut: int | None = None) -> None:
         host, port = broker.split(",")[0].rsplit(":", 1)

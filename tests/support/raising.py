@@ -5,5 +5,5 @@ from samsarrow.results import failure
 
 
 def raise_partial_failure() -> None:
-    """Raises the error of an admin call of which one of two items failed."""
+    """Raises the error of an admin call in which one of two items failed."""
     raise failure({"t": TopicAlreadyExistsError("topic t exists")}, {"u": None})

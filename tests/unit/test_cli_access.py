@@ -127,7 +127,7 @@ def _read(terminal):
         (["users", "set", "a", "--password-env", "NOT_THERE"], "", "no environment variable NOT_THERE"),
         (["users", "set", "a", "--password-stdin", "--password-env", "HOME"], "x", "not both"),
         (["users", "set", "a", "--password-stdin"], "", "the password is empty"),
-        (["users", "set", "a", "--password-stdin"], "hunter2\nhunter3\n", "a password is one line"),
+        (["users", "set", "a", "--password-stdin"], "hunter2\nhunter3\n", "more than one line"),
         (["users", "set", "a", "--password-stdin", "--iterations", "1"], "x", "4096<=x<=16384"),
         (["users", "set", "a", "--password-stdin", "--mechanism", "PLAIN"], "x", "'PLAIN' is not one of"),
         (["users", "set", "a", "--password", "x"], "", "No such option"),

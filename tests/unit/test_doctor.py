@@ -123,7 +123,7 @@ def test_slow_names_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(errno.ENETUNREACH, Status.WARNING), (errno.ECONNREFUSED, Status.OK)])
 def test_one_of_two_addresses(monkeypatch: pytest.MonkeyPatch, number: int, status: Status) -> None:
-    """An address that refuses connections costs no time: `localhost` is often one of them."""
+    """An address that rejects connections costs no time: `localhost` is often one of them."""
 
     def create(address: tuple[str, int], _timeout: float) -> io.BytesIO:
         if address[0] == "::1":

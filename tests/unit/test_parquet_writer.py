@@ -1,4 +1,4 @@
-"""Row groups of `ParquetWriter`, of which complete ones are written by a thread."""
+"""Row groups of `ParquetWriter`. A thread writes complete row groups."""
 
 import contextlib
 import io

@@ -63,7 +63,7 @@ class Comparison:
                 self._digest = RecordDigest()
 
     def check_start(self) -> None:
-        """Checks that the records that were added are the first ones of the backup.
+        """Checks that the added records equal the first records of the backup.
 
         Raises:
             BackupError: the records of an incomplete file differ.

@@ -73,7 +73,7 @@ class FileWriter:
         self.bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows, of which there is at least one."""
+        """Writes at least one row."""
         offsets = batch.column("offset")
         if self._first is None:
             self._first = offsets[0].as_py()

@@ -1,4 +1,4 @@
-"""Making of backups."""
+"""Creation of backups."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class BackupRun:
         }
 
     def _combined(self, now: Groups, before: Groups, topics: Mapping[str, TopicBackup]) -> Groups:
-        """Returns the offsets of groups, with those of the last run for topics of which nothing new is read.
+        """Returns the offsets of groups. Topics without new records keep the offsets of the last run.
 
         Offsets of partitions that do not exist are left out: a topic that was created again may have fewer than before.
         """

@@ -104,7 +104,7 @@ class RestoreRun:
         Raises:
             BackupError: a file is missing or changed, or a topic has other records.
             RestoreIncompleteError: the restore failed after it had begun to write.
-            KafkaError: a request failed before.
+            KafkaError: a request failed before any record was written.
         """
         self._check_files()
         with Admin(self._options.admin()) as admin:

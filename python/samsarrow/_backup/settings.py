@@ -21,7 +21,7 @@ LOADING: Mapping[str, str] = {
     "message.timestamp.type": "CreateTime",
     "max.message.bytes": str(MAX_RECORD),
 }
-# Limits of timestamps, of which each version of Kafka has some.
+# Limits of timestamps. Each version of Kafka supports some of them.
 _LIMITS = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
 _NO_LIMIT = str(2**63 - 1)
 

@@ -172,7 +172,7 @@ def _default(entry: ConfigEntry) -> str | None:
     if not defaults or defaults[-1].value is None:
         return None
     last = defaults[-1]
-    # The last word of a name is the unit. Brokers have settings in hours and minutes for topic settings in
+    # The last word of a name is its unit. A broker setting may be in hours or minutes, and the topic setting in
     # milliseconds.
     same_unit = last.name.rpartition(".")[2] == entry.name.rpartition(".")[2]
     return last.value if same_unit else f"{last.name}={last.value}"

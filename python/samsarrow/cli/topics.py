@@ -409,8 +409,8 @@ def _since(
             raise record
         if record.timestamp >= time and record.offset < last[tp]:
             raise click.ClickException(
-                f"{named(tp)}: its leader returns no record at or after the time, but has one at offset {record.offset}: "
-                "nothing was done. Pass the offset as --before"
+                f"{named(tp)}: its leader returns no record at or after the time, but has one at offset "
+                f"{record.offset}: nothing was done. Pass the offset as --before"
             )
     return found
 

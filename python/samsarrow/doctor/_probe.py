@@ -1,4 +1,4 @@
-"""An ApiVersions request on a bare connection, to find out which protocol a port speaks.
+"""An ApiVersions request on a bare connection, which detects the protocol of a port.
 
 Brokers respond to ApiVersions before the login, so the probe needs no credentials and sends none.
 """

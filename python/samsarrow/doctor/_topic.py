@@ -23,7 +23,7 @@ from samsarrow.types import TopicPartition
 
 _CONSUMER_OPTIONS = {"auto.offset.reset": "latest", "enable.auto.commit": "false", "fetch.max.wait.ms": "100"}
 _READ_SECONDS = 0.5
-# Less may be the uncertainty of unsynchronised clocks.
+# Timestamps less far in the future may be due to unsynchronised clocks.
 _FUTURE_SECONDS = 60
 
 

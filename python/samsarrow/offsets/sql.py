@@ -260,7 +260,7 @@ class SqlOffsetStore:
         # If no error was raised, the row already had these values, and the database counts only rows that change.
 
     def close(self) -> None:
-        """Forgets the claims of this store. The connection stays open. May be called again."""
+        """Drops the claims of this store. The connection stays open. May be called again."""
         self._claims.clear()
 
 

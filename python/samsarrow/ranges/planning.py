@@ -1,4 +1,4 @@
-"""Making of plans, for blocking and async clients."""
+"""Creation of plans, for blocking and async clients."""
 
 from __future__ import annotations
 

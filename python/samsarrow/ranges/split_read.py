@@ -1,4 +1,4 @@
-"""Reads of splits, each with a consumer of its own."""
+"""Readers of splits, each with its own consumer."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _MAX_SHARE_LIMIT = 10_000
 
 
 class Broker:
-    """An in-memory Kafka broker that speaks the wire protocol on loopback, so any Kafka client can use it.
+    """An in-memory Kafka broker that any Kafka client can connect to on loopback.
 
     It supports topics, records, idempotent and transactional producers, offsets, consumer groups of the classic
     protocol and of KIP-848, and share groups (KIP-932). Times are seconds, or a `timedelta`.

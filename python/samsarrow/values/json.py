@@ -18,7 +18,7 @@ from samsarrow.values.registry_schemas import Registry, RegistryFormat, split_so
 
 __all__ = ["Json", "infer_schema"]
 
-# Keywords of which a JSON Schema has one or more.
+# Keywords of JSON Schema. A schema has at least one of them.
 _KEYWORDS = {"type", "properties", "items", "enum", "const", "oneOf", "anyOf", "allOf", "not", "if", "required"}
 _KEYWORDS |= {"title", "description", "format", "definitions", "additionalProperties", "patternProperties"}
 Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]

@@ -168,7 +168,7 @@ impl SegmentReader {
     }
 }
 
-/// Creates the error for the run at position `start`, of which the first `consumed` bytes were decoded.
+/// Creates the error for the run at position `start` after its first `consumed` bytes were decoded.
 fn failure(start: u64, offset: i64, consumed: usize, cause: DecodeCause) -> SegmentReadError {
     match cause {
         DecodeCause::Batch(error) => {

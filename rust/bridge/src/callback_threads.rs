@@ -78,7 +78,7 @@ struct State {
     jobs: VecDeque<Job>,
     /// Number of calls that were queued so far.
     pushed: u64,
-    /// Number of calls that were handed out so far.
+    /// Number of calls taken from the queue so far.
     dispatched: u64,
     /// Value of `pushed` when the hub was last notified.
     notified: u64,

@@ -190,7 +190,7 @@ impl Error {
         Self::explained(code, context, None)
     }
 
-    /// Like [`Error::server`], with the broker's explanation in the place of the description of the code.
+    /// Like [`Error::server`], with the broker's message instead of the description of the code.
     pub fn explained(code: ErrorCode, context: impl Into<String>, message: Option<String>) -> Self {
         let context = context.into();
         crate::reached::error_code(&context, code);

@@ -188,7 +188,7 @@ impl Writer {
         out.extend_from_slice(&packed);
     }
 
-    /// Returns the gzip stream of the data that a seed determines.
+    /// Returns the gzip stream of random data from a seed.
     pub(crate) fn gzip(&mut self, seed: u64) -> Vec<u8> {
         if let Some(stream) = self.gzip.get(&seed) {
             return stream.clone();

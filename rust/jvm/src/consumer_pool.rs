@@ -83,7 +83,7 @@ impl ConsumerPool {
         Some((idle.lease, continues))
     }
 
-    /// Returns a consumer to the pool. Its records up to `position` were handed out.
+    /// Returns a consumer to the pool. Its records up to `position` were returned to the caller.
     pub(crate) fn put(&self, kind: ConsumerKind, lease: Lease, tp: TopicPartition, position: i64) {
         self.idle.put(IdleConsumer { kind, lease, tp, position });
         self.evict();

@@ -269,7 +269,7 @@ fn field_of(row: &[u8], at: usize, count: usize, is_fixed: bool) -> Result<Optio
     if is_fixed { Ok(Some(word)) } else { variable(row, word).map(Some) }
 }
 
-/// Returns the byte string of which `word` contains the offset and size.
+/// Returns the byte string whose offset and size are in `word`.
 fn variable<'a>(container: &'a [u8], word: &[u8]) -> Result<&'a [u8], Fault> {
     let word = u64::from_ne_bytes(first(word)?);
     let (from, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
@@ -289,7 +289,7 @@ fn first<const N: usize>(cell: &[u8]) -> Result<[u8; N], Fault> {
     cell.first_chunk::<N>().copied().ok_or(Fault::Malformed)
 }
 
-/// Returns the number whose big-endian bytes, of which there are at most 16, are in two's complement.
+/// Decodes at most 16 big-endian bytes in two's complement.
 fn big(cell: &[u8]) -> Result<i128, Fault> {
     let Some(first) = cell.first().filter(|_| cell.len() <= 16) else { return Err(Fault::Malformed) };
     let sign = if *first >= 0x80 { -1 } else { 0 };

@@ -21,7 +21,7 @@ struct State {
     segments: VecDeque<(Instant, Bytes)>,
     in_flight: usize,
     last_arrival: Option<Instant>,
-    /// Time at which the reader learns that the writer has closed.
+    /// Time at which the end of the stream reaches the reader.
     closed_at: Option<Instant>,
     reader_dropped: bool,
     reset: bool,

@@ -99,7 +99,7 @@ impl MicroBatch {
         // not have.
         let first = if marker.next == self.next() { 0 } else { tasks };
         let groups = self.task_groups(options, first..before);
-        // These tasks may still run in an executor that Spark has given up, and may be about to commit.
+        // These tasks may still run in an executor that Spark no longer uses, and may be about to commit.
         fence(options, &groups).await?;
         let task_markers = markers.fetch(options, groups).await?;
         if task_markers.iter().any(|marker| marker.next == self.next()) {

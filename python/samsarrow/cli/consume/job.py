@@ -354,7 +354,7 @@ def _output_format(
 
 @contextlib.contextmanager
 def _with_hint() -> Iterator[None]:
-    """Adds hints about options to errors that they avoid."""
+    """Adds the option that avoids an error to the text of the error."""
     try:
         yield
     except InconsistentGroupProtocolError as error:

@@ -173,7 +173,7 @@ class GroupReader(RebalanceListener):
         self.on_partitions_lost(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Forgets the offsets of lost partitions, because other members may have committed larger offsets."""
+        """Removes the offsets of lost partitions, because other members may have committed larger offsets."""
         for tp in partitions:
             self._written.pop(tp, None)
 

@@ -38,7 +38,7 @@ impl BinaryColumn {
         }
     }
 
-    /// Appends values of which none is null.
+    /// Appends values without nulls.
     fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.offsets.is_empty() {
             self.materialise();

@@ -36,7 +36,7 @@ impl ViewColumn {
         }
     }
 
-    /// Appends values of which none is null.
+    /// Appends values without nulls.
     fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.views.is_empty() {
             self.materialise();

@@ -289,7 +289,7 @@ mod tests {
         texts.iter().map(|text| String::from_utf8(text.unwrap_or(b"-").to_vec()).unwrap()).collect()
     }
 
-    /// Returns three objects of which the last is null.
+    /// Returns three objects, the last of them null.
     fn objects() -> ArrayRef {
         let [a, b]: [ArrayRef; 2] =
             [vec![None, Some("x"), None], vec![None; 3]].map(|texts| Arc::new(StringArray::from(texts)) as ArrayRef);

@@ -143,7 +143,7 @@ impl RetryRounds<'_> {
     }
 
     /// Returns true if a request without a response must not be repeated. A repeated CreateDelegationToken creates a
-    /// second token, and the caller never learns of the first.
+    /// second token, and the first is not returned to the caller.
     fn is_final(&self) -> bool {
         self.key == ApiKey::CreateDelegationToken && self.pending.load(Ordering::Relaxed)
     }

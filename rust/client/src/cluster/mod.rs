@@ -42,7 +42,7 @@ use crate::types::join_limited;
 /// commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConnectionKind {
-    /// Requests that brokers answer immediately.
+    /// Requests to which brokers respond immediately.
     #[default]
     Control,
     /// Fetch requests, which wait at the broker for records.

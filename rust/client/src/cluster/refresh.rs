@@ -40,7 +40,7 @@ const MAX_UNKNOWN_WHILE_CREATING: u32 = 5;
 /// Runs work that needs the refresh lock in a task, which is aborted if the caller is dropped.
 ///
 /// A caller may stop polling its call while it waits for something else, for example in the handler of a `select!`
-/// branch. If that needs metadata too, a lock that the call holds, or that is handed to it, would never be released.
+/// branch. If that needs metadata too, a lock that the call holds, or is about to get, would never be released.
 async fn in_task(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
     let mut task = JoinSet::new();
     task.spawn(work);

@@ -58,7 +58,7 @@ pub struct RegistryOptions {
     pub read_timeout: Duration,
     /// Delay before a schema that was not found is requested again.
     pub missing_wait: Duration,
-    /// Time for which the cache remembers that a schema was not found.
+    /// Time for which a not-found result stays in the cache.
     pub missing_kept: Duration,
     /// TLS settings for `https:` URLs.
     pub tls: TlsOptions,

@@ -359,7 +359,7 @@ options! {
         "How long a record may take from `send` to its delivery before it fails.";
 }
 
-/// Options of Java's client for parts of a JVM, and options of brokers.
+/// Options of Java's client that name Java classes or JVM features, and options of brokers.
 pub(super) const UNSUPPORTED: &[&str] = &[
     "sasl.login.class",
     "sasl.oauthbearer.clock.skew.seconds",

@@ -17,7 +17,7 @@ use crate::net::FrameBody;
 const CHUNK: usize = 512 << 10;
 /// Size of a buffer: enough for a chunk and the rest of a last batch of the usual size.
 const BUFFER: usize = 768 << 10;
-/// Maximum growth of a buffer per read. The memory for a large batch thus grows with the bytes received, not with the
+/// Maximum growth of a buffer per read. The memory for a large batch therefore grows with the bytes received, not with the
 /// length that its header claims.
 const MAX_GROWTH: usize = 4 << 20;
 /// Free space below which a read is not worth a system call.

@@ -222,7 +222,7 @@ impl CommitQueue {
         lock(&self.last_committed).to_commit(offsets, Instant::now())
     }
 
-    /// Forgets the last committed offsets of partitions that other members may commit from now on.
+    /// Removes the last committed offsets of partitions that other members may commit from now on.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         let mut last_committed = lock(&self.last_committed);
         for tp in partitions {

@@ -1,4 +1,4 @@
-//! Samples of metrics.
+//! Samples, which are the values of metrics at the time of a snapshot.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use crate::security::tls::{Tls, server_name, tls_errors};
 /// Error numbers of EMFILE and ENFILE on Linux, macOS and the BSDs.
 const TOO_MANY_FILES: [i32; 2] = [24, 23];
 
-/// Maximum time for the check whether a listener speaks plaintext, after a TLS handshake has failed.
+/// Maximum time for the check whether a listener uses plaintext, after a TLS handshake has failed.
 const DIAGNOSIS: Duration = Duration::from_millis(500);
 
 /// Returns all addresses of `host:port`.

@@ -123,7 +123,7 @@ pub(super) struct Shared {
     pub(super) broken: Mutex<Option<Error>>,
     /// True once the end of the connection was logged.
     pub(super) end_logged: AtomicBool,
-    /// Metrics of the connection; unset until the connection is handed out.
+    /// Metrics of the connection; unset until the connection is available to callers.
     pub(super) meter: OnceLock<ConnectionMeter>,
 }
 

@@ -32,8 +32,8 @@ impl Connection {
         )
     }
 
-    /// Sends a request and waits for the response up to the request timeout. Used while the connection is not handed
-    /// out yet, or while it holds back other requests during a login.
+    /// Sends a request and waits for the response up to the request timeout. Used before the connection is
+    /// available to callers, and while it holds back other requests during a login.
     pub(crate) async fn exchange<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
         let frame = self.request_frame(request, version)?.await?;
         let (response, _) = frame::decode_answer::<R>(version, frame).map_err(|e| {

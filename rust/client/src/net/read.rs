@@ -80,7 +80,7 @@ async fn read_response(
     let head = async {
         let rest = length.get_mut(received..).unwrap_or_default();
         reader.read_exact(rest).await.map_err(|e| read_error(address, &e))?;
-        // The length is checked first, so that a server that does not speak Kafka cannot make the client wait for more
+        // The length is checked first, so that a server with another protocol cannot make the client wait for more
         // bytes.
         let size = frame_size(length, limit, shared.is_logging_in())
             .map_err(|reason| Error::protocol(address.clone(), reason))?;

@@ -18,7 +18,7 @@ pub struct CallerDeadline {
 
 impl CallerDeadline {
     /// Returns a deadline that applies only until the request is sent. After that, the caller waits up to the request
-    /// timeout, because it must learn the result.
+    /// timeout, because it needs the result.
     pub fn to_send(time: Duration) -> Self {
         Self { only_to_send: true, ..Self::from(time) }
     }

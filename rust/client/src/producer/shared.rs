@@ -81,8 +81,8 @@ pub(crate) struct Shared {
     pub(crate) unread: Arc<Unread>,
 }
 
-/// Time for which metadata requests are retried for a missing partition, because brokers learn of added partitions one
-/// after the other.
+/// Time for which metadata requests are retried for a missing partition, because added partitions reach the
+/// brokers one after the other.
 const PARTITION_RETRY_TIME: Duration = Duration::from_secs(2);
 
 impl Shared {

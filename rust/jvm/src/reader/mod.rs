@@ -52,9 +52,9 @@ pub struct Counters {
     pub wait: Duration,
     /// Time spent preparing rows for Java.
     pub decode: Duration,
-    /// Fetched size of the records that were handed out, in bytes.
+    /// Fetched size of the records returned so far, in bytes.
     pub bytes: u64,
-    /// Number of rows that were handed out.
+    /// Number of rows returned so far.
     pub rows: u64,
     /// Maximum number of bytes that a layout has retained.
     pub peak: u64,
@@ -334,7 +334,7 @@ fn rows_before(batch: &RecordBatch, end: i64) -> Result<usize> {
     })
 }
 
-/// Returns the number of bytes of the records that a consumer has handed out.
+/// Returns the size in bytes of the records that a consumer has returned.
 fn consumed(consumer: &Consumer) -> u64 {
     let samples = consumer.metrics().samples();
     let sample = samples.iter().find(|sample| sample.id == Id::BytesConsumedTotal);

@@ -38,7 +38,7 @@ impl Drop for Undecoded {
     }
 }
 
-/// Rows that are handed out once the bad rows next to them are in the dead letter topic.
+/// Rows that are returned once the bad rows next to them are in the dead letter topic.
 #[derive(Debug)]
 pub(super) struct Held {
     /// `None` if all rows were bad.

@@ -8,7 +8,7 @@ use crate::byte_reader::word;
 /// Maximum number of names that are learned although their members are not decoded. It is limited, because objects may
 /// use names as data.
 const MAX_UNREAD: usize = 64;
-/// Maximum length of a learned name in bytes.
+/// Maximum length of an added name in bytes.
 const MAX_UNREAD_LEN: usize = 64;
 /// Index that stands for no expected name.
 const NO_NAME: usize = usize::MAX;
@@ -143,7 +143,7 @@ impl Default for Unread {
 }
 
 impl Unread {
-    /// Looks up a name, and learns it if there is space for another name.
+    /// Looks up a name, and adds it if there is space for another name.
     fn find(&self, name: &[u8]) -> Option<(usize, &Name)> {
         for slot in slots(name, self.table.len()) {
             let entry = self.table.get(slot)?;

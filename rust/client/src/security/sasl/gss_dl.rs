@@ -84,7 +84,7 @@ const CONTINUE_NEEDED: Status = 1;
 /// Maximum number of texts for a status. A library that returns more texts is faulty.
 const MAX_TEXTS: usize = 8;
 
-/// Declares a table of library functions, each of which is loaded under its name.
+/// Declares a table of library functions, which are loaded by name.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         $(#[$doc])*

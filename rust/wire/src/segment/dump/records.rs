@@ -54,7 +54,7 @@ impl BatchReader {
         Ok(records)
     }
 
-    /// Takes back the buffer of `records` for reuse.
+    /// Keeps the buffer of `records` for reuse.
     pub(super) fn close(&mut self, records: Records) {
         if let Data::Decompressed(buffer) = records.data
             && buffer.capacity() <= MAX_KEPT

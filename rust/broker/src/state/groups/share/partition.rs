@@ -349,7 +349,7 @@ pub(crate) fn check_fields(acks: &[Acknowledgement], may_renew: bool) -> Result<
         if ack.first > ack.last {
             return reject("Acknowledgement batch first offset is greater than its last offset.");
         }
-        // An offset that is in two batches is an error of the records' state instead.
+        // A batch that starts at the last offset of the previous one passes. The state of the record rejects it.
         if ack.first < before {
             return reject("Acknowledgement batches overlap or are not sorted.");
         }

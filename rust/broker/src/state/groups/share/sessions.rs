@@ -31,7 +31,7 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     by_key: BTreeMap<SessionKey, Session>,
-    /// Groups of which each connection has opened sessions.
+    /// Groups with sessions, by the connection that opened the sessions.
     opened: BTreeMap<u64, BTreeSet<String>>,
 }
 
