@@ -54,7 +54,7 @@ def _fault_of_call(
     error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Exception | None:
     """Returns an error that names the invalid argument of a call; None if another cause raised `error`."""
-    # The error of a call that has queued rows has their delivery, and keeps it.
+    # An error raised after rows were queued must keep its attribute `delivery`.
     if hasattr(error, "delivery"):
         return None
     try:

@@ -283,7 +283,7 @@ class ShareConsumerBase(AnyConsumer):
             await dead_letter._send(raw, read.dead, self._wait_delivered)
         taken = raw.slice(0, read.taken).select(ROW_COLUMNS)
         if read.dead:
-            # The records are stored in the other topic, so the group is done with them.
+            # The records are stored in the other topic, so the group does not deliver them again.
             _decide(core, taken.take(pa.array(sorted(read.dead))), _ACCEPT)
             taken = taken.filter(pa.array(row not in read.dead for row in range(read.taken)))
         core.set_returned(taken)
@@ -370,11 +370,11 @@ _ACCEPT, _RELEASE, _REJECT, _RENEW = 1, 2, 3, 4
 
 
 def _decide(core: _core.ShareConsumer, rows: pa.RecordBatch, kind: int) -> None:
-    """Decides about rows that are not returned by a poll. Rows whose locks were lost are skipped."""
+    """Acknowledges rows that are not returned by a poll. Rows whose locks were lost are skipped."""
     try:
         core.acknowledge(rows, [kind], True)
     except IllegalStateError:
-        # A call with a lost row decides about no row.
+        # A call with a lost row acknowledges none of its rows.
         for row in range(rows.num_rows if rows.num_rows > 1 else 0):
             _decide(core, rows.slice(row, 1), kind)
 

@@ -33,7 +33,7 @@ def positions(rows: Rows) -> pa.Table | pa.RecordBatch:
         ConfigurationError: the data lacks one of the columns, or a column does not have positions.
     """
     if isinstance(rows, pa.RecordBatch) and _are_polled(rows.schema):
-        # Neither copies nor a table: a twentieth of the time of the general way, once for each poll.
+        # This path copies nothing and creates no table. It takes a twentieth of the time of the general path per poll.
         return rows.select(ROW_COLUMNS)
     if _is_arrow(rows):
         return _columns(rows)

@@ -365,7 +365,7 @@ class HangingTransaction:
     Attributes:
         partition: the partition.
         producer: state of its producer in the partition.
-        transactional_id: transactional id; None if no coordinator knows it any more.
+        transactional_id: transactional id; None if no coordinator has it any more.
     """
 
     partition: TopicPartition

@@ -1,4 +1,4 @@
-"""Reading of log segments, the files in which brokers store partitions, without a broker."""
+"""Reader of log segments, the files in which brokers store partitions. No broker is needed."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ def test_arguments_unsupported_by_the_version_are_rejected(admin):
         admin.fetch_offsets("g", api_version=6, require_stable=True)
     with pytest.raises(ConfigurationError, match="offset -2 of t-0"):
         admin.commit_offsets("g", {T0: -2})
-    with pytest.raises(UnsupportedVersionError, match=r"OffsetCommit v11 was chosen, .* speaks v0 to v10"):
+    with pytest.raises(UnsupportedVersionError, match=r"OffsetCommit v11 was chosen, .* supports v0 to v10"):
         admin.commit_offsets("g", {T0: 2}, api_version=11)
-    with pytest.raises(UnsupportedVersionError, match=r"OffsetFetch v11 was chosen, .* speaks v0 to v10"):
+    with pytest.raises(UnsupportedVersionError, match=r"OffsetFetch v11 was chosen, .* supports v0 to v10"):
         admin.fetch_offsets("g", api_version=11)
     assert admin.fetch_offsets("g") == {}
 

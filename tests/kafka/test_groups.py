@@ -118,9 +118,11 @@ def test_committing_offsets_creates_a_group(kafka: KafkaServer, admin: Admin, to
         }  # fmt: skip
     assert admin.fetch_offsets(group, [tp], api_version=1) == {tp: OffsetAndMetadata(10)}
     assert (admin.list_groups()[group].protocol_type, admin.list_groups()[group].state) == ("", "Empty")
-    with pytest.raises(UnsupportedVersionError, match=r"OffsetCommit v0 .* speaks v2 to v10 .*Kafka 3.9 was the last"):
+    with pytest.raises(
+        UnsupportedVersionError, match=r"OffsetCommit v0 .* supports v2 to v10 .*Kafka 3.9 was the last"
+    ):
         admin.commit_offsets(group, {tp: 1}, api_version=0)
-    with pytest.raises(UnsupportedVersionError, match=r"OffsetFetch v0 .* speaks v1 to v10 .*ZooKeeper"):
+    with pytest.raises(UnsupportedVersionError, match=r"OffsetFetch v0 .* supports v1 to v10 .*ZooKeeper"):
         admin.fetch_offsets(group, [tp], api_version=0)
     node = admin.find_coordinator(group)
     assert f"{node.host}:{node.port}" == kafka.bootstrap_servers

@@ -290,6 +290,6 @@ def test_active_group_is_described_but_not_changed(kafka: KafkaServer, topic: st
 def test_broker_without_zookeeper_is_an_error(kafka: KafkaServer, topic: str) -> None:
     output = run(kafka, "migrate", "g", "--to", "kafka", code=1)
     assert "OffsetFetch v0" in output
-    assert "speaks v1 to v10" in output
+    assert "supports v1 to v10" in output
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin, pytest.raises(KafkaError, match="OffsetCommit v0"):
         ZooKeeperOffsetStore("g", admin=admin).store({TopicPartition(topic, 0): 1})

@@ -72,7 +72,7 @@ def test_all_offset_commit_and_fetch_versions(kafka: KafkaServer, topic: str) ->
             assert (committed.offset, committed.metadata) == (version, f"v{version}")
     with (
         Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, **ZOOKEEPER) as consumer,
-        pytest.raises(KafkaError, match=r"OffsetCommit v0 was chosen.* speaks v2 to v10"),
+        pytest.raises(KafkaError, match=r"OffsetCommit v0 was chosen.* supports v2 to v10"),
     ):
         consumer.commit({tp: 1})
 

@@ -287,7 +287,7 @@ def test_tokens_are_created_renewed_and_expired(kafka, admin):
         assert alice.expire_delegation_token(token.hmac, expiry_period=600) < renewed
         assert alice.expire_delegation_token(token) < time.time() * 1000 + 5000
         until(lambda: alice.describe_delegation_tokens() == [])
-        with pytest.raises(DelegationTokenNotFoundError, match="the brokers know no token with this hmac") as raised:
+        with pytest.raises(DelegationTokenNotFoundError, match="the brokers have no token with this hmac") as raised:
             alice.renew_delegation_token(token)
         assert token.hmac_base64.reveal() not in str(raised.value)
         with pytest.raises(InvalidPrincipalTypeError, match="as in User:alice"):

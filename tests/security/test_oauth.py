@@ -342,8 +342,8 @@ def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str
     [
         ("redirect", "it responds with 307 and a redirect to https://localhost"),
         ("html", "the response is not a JSON object (text/html, 27 bytes): is this a token endpoint?"),
-        ("huge", "the answer has more than 1048576 bytes"),
-        ("endless", "the answer has more than 1048576 bytes"),
+        ("huge", "the response has more than 1048576 bytes"),
+        ("endless", "the response has more than 1048576 bytes"),
         ("expired", "the token had ended 6"),
         ("echo", "it responds with 400: invalid_request: [hidden] Basic [hidden] [hidden]\\u{1b}[2J"),
     ],

@@ -1,4 +1,4 @@
-"""Adapters with which other engines read plans of `samsarrow.ranges`. Each needs the package of its engine."""
+"""Adapters that let other engines read plans of `samsarrow.ranges`. Each needs the package of its engine."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class SqlOffsetStore:
 
         Args:
             partitions: partitions to return; by default all stored ones.
-            cursor: cursor with which offsets are read, within its transaction.
+            cursor: cursor that reads the offsets, within its transaction.
         """
         rows = self._rows(cursor) if cursor is not None else self._in_transaction(self._rows)
         stored = {tp: offset for tp, (offset, _, _) in rows.items() if offset is not None}

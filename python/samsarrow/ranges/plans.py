@@ -136,7 +136,7 @@ def _restore_offsets(text: str) -> Offsets:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Topic of a plan, and the options with which its splits are read."""
+    """Topic of a plan, and the options for reading its splits."""
 
     topic: str
     topic_id: UUID | None

@@ -193,7 +193,7 @@ class Avro(RegistryFormat):
                 case [(bytes() as guid, text)] if arguments["framing"] in ("header", "glue"):
                     return text, [], guid
             why = f"framing {arguments['framing']!r} needs the id of the written schema, which is unknown"
-            raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
+            raise ConfigurationError(f"{why}: pass a registry, or writers={{id: schema}} of one id")
         if arguments["use_latest"]:
             schema = arguments["schema"]
             record = arguments["name"] if schema is None else _core.avro_name(_text(schema), [])

@@ -35,7 +35,7 @@ class DeadLetter:
 
     Args:
         topic: topic to which records are sent.
-        producer: producer with which records are sent. The application closes it. A `Consumer` needs a `Producer`, an
+        producer: producer that sends the records. The application closes it. A `Consumer` needs a `Producer`, an
             `AsyncConsumer` an `AsyncProducer`.
 
     Raises:

@@ -169,7 +169,7 @@ class Protobuf(RegistryFormat):
         if self._registry is None:
             framing = arguments["framing"]
             raise ConfigurationError(
-                f"framing {framing!r} needs the id of the written schema, which is unknown: give a registry"
+                f"framing {framing!r} needs the id of the written schema, which is unknown: pass a registry"
             )
         if isinstance(schema, bytes) or self._imports:
             raise ConfigurationError(

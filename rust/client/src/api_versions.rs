@@ -98,14 +98,14 @@ impl ApiVersions {
             let requirement = required_release(supported.key, supported.min)
                 .map(|needed| format!(", which {needed}"))
                 .unwrap_or_default();
-            let text = format!("the broker at {} does not speak {api}{requirement}", self.address);
+            let text = format!("the broker at {} does not support {api}{requirement}", self.address);
             return Err(Error::UnsupportedVersion(text));
         };
         let (low, high) = (min.max(supported.min), max.min(supported.max));
         match chosen {
             Some(version) if (low..=high).contains(&version) => Ok(version),
             Some(version) => Err(Error::UnsupportedVersion(format!(
-                "{api} v{version} was chosen, by the call or by option api.version, but the broker at {} speaks v{min} \
+                "{api} v{version} was chosen, by the call or by option api.version, but the broker at {} supports v{min} \
                  to v{max} and this client v{} to v{}{}{}",
                 self.address,
                 supported.min,
@@ -122,11 +122,11 @@ impl ApiVersions {
         let (low, high) = (min.max(supported.min), max.min(supported.max));
         match newest {
             _ if low > high => Err(Error::UnsupportedVersion(format!(
-                "no version of {api} in common: the broker at {} speaks v{min} to v{max}, this client v{} to v{}",
+                "no version of {api} in common: the broker at {} supports v{min} to v{max}, this client v{} to v{}",
                 self.address, supported.min, supported.max
             ))),
             Some(newest) if newest < low => Err(Error::UnsupportedVersion(format!(
-                "{api} v{newest} or older is needed, which the broker at {} no longer speaks (v{min} to v{max}){}",
+                "{api} v{newest} or older is needed, which the broker at {} no longer supports (v{min} to v{max}){}",
                 self.address,
                 if supported.key == ApiKey::Produce {
                     ": message.format.version must be 0.11.0 or later for it"

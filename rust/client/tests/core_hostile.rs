@@ -185,7 +185,7 @@ async fn unresponsive_and_slow_peers_time_out() {
     let unresponsive = peer(Reply::Nothing).await;
     let error = failure(&unresponsive, &[]).await;
     assert_eq!(error.name(), "KafkaTimeoutError");
-    assert_message(&error, &[&unresponsive, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
+    assert_message(&error, &[&unresponsive, "no response to ApiVersions within 400 ms", "longer than 1.5 s"]);
 
     // The handshake is valid, but then the peer does not respond.
     let stuck = serve(|api, version, id| match api {

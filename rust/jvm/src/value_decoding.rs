@@ -76,7 +76,7 @@ pub(crate) struct PartDecoder {
     part: Part,
     format: Format,
     decoder: Decoder,
-    /// Number of shared writer schemas that this decoder already knows.
+    /// Number of shared writer schemas that were added to this decoder.
     writers_known: usize,
     kind: SparkType,
     on_error: OnError,

@@ -21,14 +21,14 @@ const MECHANISMS: [&str; 2] = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
 const PROPAGATION_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Delegation token with which a task logs in.
+/// Delegation token for the login of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// Public id of the token.
     pub id: String,
     /// Secret of the token, in Base64.
     pub hmac: Secret,
-    /// SASL mechanism with which the task logs in.
+    /// SASL mechanism for the login of the task.
     pub mechanism: String,
 }
 

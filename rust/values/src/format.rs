@@ -53,7 +53,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Creates a decoder. Of the writer's schemas, it only knows the schema of this format; [`Format::catch_up`] adds
+    /// Creates a decoder. Its only writer's schema is the schema of this format; [`Format::catch_up`] adds
     /// the others.
     ///
     /// # Errors

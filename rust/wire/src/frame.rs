@@ -12,7 +12,7 @@ use crate::messages::{
 pub struct RequestHeader {
     /// Kafka's API key, which may be unknown.
     pub api_key: i16,
-    /// The version of the request.
+    /// Version of the API, which determines the layout of the body.
     pub api_version: i16,
     /// Id that the response repeats, so that the client can match it with the request.
     pub correlation_id: i32,

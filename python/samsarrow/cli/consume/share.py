@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Maximum seconds of a poll. Signals interrupt a poll.
 POLL_SECONDS = 0.5
-# Seconds without a record after which a read without --follow ends. A share group has no end that a member knows,
+# Seconds without a record after which a read without --follow ends. A member cannot detect the end of a share group,
 # because other members may have locked the last records.
 IDLE_SECONDS = 3.0
 
@@ -116,7 +116,7 @@ class ShareReader:
             self._held = []
 
     def finish(self) -> None:
-        """Decides about the remaining rows, and waits until the brokers have all decisions.
+        """Acknowledges the remaining rows, and waits until the brokers have all decisions.
 
         Raises:
             PartialFailure: rows were written that the group may deliver again.

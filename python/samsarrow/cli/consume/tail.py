@@ -1,4 +1,4 @@
-"""Reading of the newest records, either of all partitions together or of each partition."""
+"""Reader of the newest records, either of all partitions together or of each partition."""
 
 from __future__ import annotations
 

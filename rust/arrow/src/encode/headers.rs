@@ -45,7 +45,7 @@ impl HeadersReader {
         if entries.num_columns() != 2 {
             return Err(wrong());
         }
-        // Finds the field by name. If it does not exist, the position decides, because maps may use other names.
+        // Finds the field by name. If it does not exist, uses the position, because maps may use other names.
         let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
         let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(wrong()) };
         let reader = HeadersReader {

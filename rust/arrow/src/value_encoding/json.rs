@@ -23,7 +23,7 @@ use crate::text_format::json::string;
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
     let overrides = EncoderOverrides { failure: failure.clone() };
-    // Null members are written unless the schema says to omit them, so that readers without the schema see the members.
+    // Null members are written unless the schema marks them as omitted, so that readers without the schema see the members.
     let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(overrides));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();

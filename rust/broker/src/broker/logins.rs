@@ -51,7 +51,7 @@ impl Broker {
     fn tls(&self) -> io::Result<&Tls> {
         let protocol = self.state.options.security.protocol.name();
         let tls = self.state.security.tls.as_ref();
-        tls.ok_or_else(|| invalid(format!("certificates require SSL or SASL_SSL: this broker speaks {protocol}")))
+        tls.ok_or_else(|| invalid(format!("certificates require SSL or SASL_SSL: this broker uses {protocol}")))
     }
 
     /// Returns the number of logins since the broker started, by outcome.

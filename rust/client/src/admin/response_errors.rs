@@ -54,7 +54,7 @@ fn hint(code: ErrorCode, key: ApiKey) -> Option<&'static str> {
              tokens"
         }
         ErrorCode::DELEGATION_TOKEN_NOT_FOUND => {
-            "the brokers know no token with this hmac: it may have expired, or have been made a moment ago"
+            "the brokers have no token with this hmac: it may have expired, or is too new to be on all brokers"
         }
         ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH => "a token is renewed and expired by its owner and its renewers",
         ErrorCode::DELEGATION_TOKEN_EXPIRED => "make a new one",

@@ -56,7 +56,7 @@ impl RetryRounds<'_> {
         let mut retry = Retry::new(cluster.options(), *timeout);
         let mut done: BTreeMap<usize, Result<()>> = BTreeMap::new();
         let mut any_response = false;
-        // Last error of each item. If a later attempt times out, the earlier error says more about the cause.
+        // Last error of each item. If a later attempt times out, the earlier error is more specific.
         let mut last_errors: BTreeMap<usize, Error> = BTreeMap::new();
         // Items of requests that got no response. A broker may have processed these requests.
         let mut unanswered: BTreeSet<usize> = BTreeSet::new();

@@ -90,7 +90,7 @@ pub struct HangingTransaction {
     pub partition: TopicPartition,
     /// State of the producer in the partition.
     pub producer: ProducerState,
-    /// Transactional id, if a coordinator still knows it.
+    /// Transactional id, if a coordinator still has it.
     pub transactional_id: Option<String>,
 }
 

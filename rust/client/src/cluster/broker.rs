@@ -214,8 +214,8 @@ impl BrokerHandle {
         };
         match outcome {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(self.timed_out())),
-            Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
-            // The previous failure says more about the cause than a timeout of this attempt.
+            Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection attempt was cancelled")),
+            // The previous failure is more specific than a timeout of this attempt.
             Err(_) => Err(lock(&self.state)
                 .failure
                 .as_ref()

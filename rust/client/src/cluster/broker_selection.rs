@@ -103,7 +103,7 @@ impl Cluster {
                     | Error::Tls { .. }
                     | Error::Timeout { .. }),
                 ) => {
-                    // A protocol or TLS error says more about the cause than an unreachable broker, so it is kept.
+                    // A protocol or TLS error is more specific than an unreachable broker, so it is kept.
                     if !matches!(failure, Some(Error::Protocol { .. } | Error::Tls { .. })) {
                         failure = Some(error);
                     }

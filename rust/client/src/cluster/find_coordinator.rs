@@ -85,7 +85,7 @@ fn request(
 ) -> Result<FindCoordinatorRequest> {
     if version < TRANSACTIONS && matches!(coordinator_type, CoordinatorType::Transactions) {
         return Err(Error::UnsupportedVersion(format!(
-            "this broker knows no transactions (transactional id {first}): they need Kafka 0.11.0 or later"
+            "this broker does not support transactions (transactional id {first}): they need Kafka 0.11.0 or later"
         )));
     }
     let mut request = FindCoordinatorRequest { key_type: coordinator_type as i8, ..Default::default() };

@@ -86,7 +86,7 @@ impl Cluster {
                 Ok(error) => {
                     let context = || format!("metadata of topic {}", join_limited(&still));
                     retry.wait_until_deadline(error, context).await.err().map(|late| match late {
-                        // The brokers' error says more about the cause than a timeout.
+                        // The brokers' error is more specific than a timeout.
                         Error::Timeout { cause: Some(cause), .. } if matches!(*cause, Error::Server { .. }) => *cause,
                         late => late,
                     })

@@ -14,7 +14,7 @@ impl Values {
             _ => GroupProtocol::Classic,
         };
         if protocol == GroupProtocol::Consumer {
-            // The coordinator decides these settings for all members (KIP-848). Setting them has no effect, so it is an
+            // The coordinator has these settings for all members (KIP-848). Setting them has no effect, so it is an
             // error.
             for name in ["partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"] {
                 if self.is_set(name) {

@@ -129,7 +129,7 @@ impl OffsetResetter {
                 }
                 topic_retry.restart();
             } else if let Err(timed_out) = topic_retry.wait(failure, what).await {
-                // An error that a broker returned says more about the cause than a timeout.
+                // An error that a broker returned is more specific than a timeout.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { timed_out.clone() };
                 self.record_starts(retriable.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 topic_retry.restart();

@@ -1,4 +1,4 @@
-//! Reading of one partition of a Fetch response.
+//! Reader of one partition of a Fetch response.
 
 use std::sync::{Arc, Mutex};
 

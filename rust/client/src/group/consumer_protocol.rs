@@ -501,7 +501,7 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     }
 }
 
-/// Returns a heartbeat with which the member leaves.
+/// Returns the heartbeat that makes the member leave.
 fn leave_request(member: &Member) -> ConsumerGroupHeartbeatRequest {
     let identity = member.membership.identity();
     ConsumerGroupHeartbeatRequest {

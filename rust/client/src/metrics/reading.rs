@@ -18,7 +18,7 @@ struct Topic {
     bytes: Meter,
 }
 
-/// Metrics of the records that one consumer reads.
+/// Metrics of the records read by a consumer.
 #[derive(Debug, Default)]
 pub(crate) struct ReadMeters {
     windows: Windows,

@@ -95,7 +95,7 @@ impl Connection {
             None => {
                 timeout(limit, connection.handshake(target, limit, login.is_some())).await.unwrap_or_else(|_| {
                     let reason =
-                        format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
+                        format!("no response to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
                     Err(Error::connection(address, reason))
                 })?
             }

@@ -20,10 +20,10 @@ use super::transport::{Reader, Writer};
 /// Size of the steps in which response bodies are discarded.
 const DISCARD_STEP: usize = 1 << 12;
 
-/// Number of times that a broker must behave like Kafka 0.8.
+/// Number of probes to which a broker must respond like Kafka 0.8.
 const ROUNDS: usize = 2;
 
-/// Time between them, so that one failure of the network does not explain all closed connections.
+/// Delay between probes, so that a single network failure cannot cause all closed connections.
 const ROUND_DELAY: Duration = Duration::from_millis(250);
 
 /// Returns the release of an old broker that does not support ApiVersions; `None` if the broker is not old or its

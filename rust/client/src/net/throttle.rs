@@ -15,8 +15,8 @@ use super::in_flight::Shared;
 use super::{CallerDeadline, Connection};
 use crate::error::{Error, Result};
 
-/// Maximum throttle time that is applied. A byte rate may cause throttle times of minutes. Longer ones end with the
-/// connection, which a broker closes when it has been idle for 10 minutes (`connections.max.idle.ms`).
+/// Maximum throttle time that is applied. A byte rate may cause throttle times of minutes. A longer
+/// time has no effect, because brokers close connections that have been idle for 10 minutes (`connections.max.idle.ms`).
 const MAX_THROTTLE_TIME: Duration = Duration::from_secs(600);
 
 /// Number of bytes after the correlation id that contain the throttle time of a response whose body the caller reads:

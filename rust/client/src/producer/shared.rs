@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Returns the codec with which batches are built. Batches to be converted to an older message format are
+    /// Returns the codec of new batches. Batches to be converted to an older message format are
     /// compressed during conversion.
     pub(crate) fn batch_codec(&self) -> Codec {
         if self.magic < 2 { Codec::None } else { self.codec }

@@ -27,7 +27,7 @@ const MAX_LOOKUPS: u32 = 3;
 /// Maximum number of reasons in an incompatibility error.
 const MAX_REASONS: usize = 100;
 /// Text used if the registry returns no reason.
-const NO_REASON: &str = "the registry gives no reason";
+const NO_REASON: &str = "the registry returned no reason";
 
 /// Key of a schema. A key always identifies the same schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

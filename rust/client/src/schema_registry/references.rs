@@ -86,7 +86,7 @@ fn in_context_of(subject: &str, reference: &str) -> String {
     }
 }
 
-/// Returns the context with which a subject begins, such as `:.staging:`.
+/// Returns the context prefix of a subject, such as `:.staging:`.
 pub(super) fn context_of(subject: &str) -> Option<&str> {
     let end = subject.strip_prefix(":.")?.find(':')? + 3;
     subject.get(..end)

@@ -34,7 +34,7 @@ static PROFILE: ServerProfile = ServerProfile {
     read_option: "http.read.timeout.ms",
     max_body: LARGEST,
     too_large: |endpoint| {
-        registry_error(endpoint, None, format!("the answer has more than {LARGEST} bytes: is this a registry?"))
+        registry_error(endpoint, None, format!("the response has more than {LARGEST} bytes: is this a registry?"))
     },
     describe_tls_error: |error| tls_errors::handshake(error, &[], false, "").replace("the broker", "the registry"),
 };

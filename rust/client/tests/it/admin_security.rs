@@ -420,7 +420,7 @@ async fn token_for_another_owner_requires_a_newer_broker() {
     assert!(error.to_string().contains("a token for User:bob"), "{error}");
     assert!(error.to_string().contains("needs Kafka 3.3 or later"), "{error}");
     let text = admin.describe_delegation_tokens(None, SOON).await.unwrap_err().to_string();
-    assert!(text.contains("does not speak DescribeDelegationToken, which needs Kafka 1.1 or later"), "{text}");
+    assert!(text.contains("does not support DescribeDelegationToken, which needs Kafka 1.1 or later"), "{text}");
     assert!(text.ends_with("; without ZooKeeper Kafka has it since 3.6"), "{text}");
     assert_eq!(fake.receivers().len(), 1);
 }

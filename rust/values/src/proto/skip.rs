@@ -1,4 +1,4 @@
-//! Reading of tags, and skipping of fields that are not decoded.
+//! Parser of tags, and functions that skip fields which are not decoded.
 
 use crate::byte_reader::ByteReader;
 use crate::error::{Fault, Reason, Step};

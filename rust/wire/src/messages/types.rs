@@ -224,7 +224,7 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
 }
 
-/// Writes a nullable struct, preceded by a byte that says whether it is null.
+/// Writes a nullable struct, preceded by a byte that is negative for null.
 pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     out.put_i8(if value.is_some() { 1 } else { -1 });
     value.map_or(Ok(()), |value| value.write(cx, out))

@@ -201,7 +201,7 @@ impl Groups {
         }
     }
 
-    /// Creates a share group, unless the group exists. A group of another type stays what it is, even without members.
+    /// Creates a share group, unless the group exists. A group of another type keeps its type, even without members.
     pub(crate) fn create_share_group(&mut self, id: &str, now: Instant) {
         if !self.by_id.contains_key(id) {
             self.group_or_new(id, now).members = Members::Share(ShareMembers::new(now));

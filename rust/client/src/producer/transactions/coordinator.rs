@@ -95,7 +95,7 @@ impl Transactions {
 /// Returns the error for a broker that lags behind the feature level of its cluster.
 pub(in crate::producer) fn too_old(key: ApiKey, version: i16, needed: i16) -> Error {
     Error::UnsupportedVersion(format!(
-        "the cluster's transaction.version needs {} v{needed}, and this broker speaks v{version}",
+        "the cluster's transaction.version needs {} v{needed}, and this broker supports v{version}",
         key.name()
     ))
 }

@@ -32,13 +32,13 @@ static PROFILE: ServerProfile = ServerProfile {
     read_option: "sasl.login.read.timeout.ms",
     max_body: MAX_BODY,
     too_large: |endpoint| {
-        let text = format!("the answer has more than {MAX_BODY} bytes: is this a token endpoint?");
+        let text = format!("the response has more than {MAX_BODY} bytes: is this a token endpoint?");
         Error::authentication(&endpoint.display_url, text)
     },
     describe_tls_error: oauth_tls::describe_tls_error,
 };
 
-/// OAuth grant with which tokens are requested.
+/// OAuth grant of token requests.
 #[derive(Debug)]
 enum Grant {
     /// Client credentials grant, authenticated with a secret.
@@ -203,11 +203,12 @@ impl Oidc {
         let Some(token) = token else {
             let names: Vec<&str> = fields.keys().map(String::as_str).take(20).collect();
             let names = redactor.redact(&names.join(", "));
-            return Err(self.fatal(format!("the answer has no access_token; it has {names}")));
+            return Err(self.fatal(format!("the response has no access_token; it has {names}")));
         };
         let seconds = fields.get("expires_in").and_then(|life| life.as_u64().or_else(|| life.as_str()?.parse().ok()));
         let expires = seconds.and_then(|seconds| SystemTime::now().checked_add(Duration::from_secs(seconds)));
-        Token::new(token.to_owned(), expires).map_err(|text| self.fatal(format!("the answer's access_token: {text}")))
+        Token::new(token.to_owned(), expires)
+            .map_err(|text| self.fatal(format!("access_token of the response: {text}")))
     }
 }
 

@@ -231,7 +231,7 @@ impl Classic {
     }
 
     /// Selects the protocol of the next generation. Each member votes for its most preferred protocol among those that
-    /// all members support. In a tie, the vote of the oldest member decides.
+    /// all members support. In a tie, the vote of the oldest member takes precedence.
     fn vote(&self) -> Option<String> {
         let by_all = |name: &str| self.members.iter().all(|member| member.params.supports(name));
         let mut votes: Vec<(&str, usize)> = Vec::new();

@@ -76,7 +76,7 @@ pub(crate) struct SharePartition {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) ranges: BTreeMap<i64, Range>,
-    /// Start offset that the share coordinator knows: the start offset before the last change, because Kafka stores the
+    /// Start offset stored by the share coordinator: the start offset before the last change, because Kafka stores the
     /// changed records and advances the start offset afterwards. It is missing until the first acknowledgement.
     pub(super) stored_start: Option<i64>,
     /// Start offset that an administrator has set while a broker has the partition in memory.
@@ -289,7 +289,7 @@ impl SharePartition {
         self.ranges.values().filter_map(until).min()
     }
 
-    /// Adapts the state to the leader. A new leader knows no locks, because acquisitions are not stored;
+    /// Adapts the state to the leader. A new leader has no locks, because acquisitions are not stored;
     /// neither does it count them as deliveries. Returns false if the state is lost: nothing was stored before the
     /// leader changed.
     pub(super) fn follow_leader(&mut self, leader_epoch: i32) -> bool {
