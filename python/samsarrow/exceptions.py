@@ -193,7 +193,7 @@ class BadValueError(KafkaError, ValueError):
 
 
 class RegistryError(KafkaError):
-    """A schema registry cannot be reached, or refuses the request. `retriable` says whether a retry may succeed.
+    """A schema registry cannot be reached, or rejects the request. `retriable` says whether a retry may succeed.
 
     Attributes:
         url: URL of the registry.
@@ -331,7 +331,7 @@ class OffsetMetadataTooLargeError(KafkaError):
 
 
 class NetworkError(RetriableError):
-    """The broker was disconnected before it answered."""
+    """The broker disconnected before it sent a response."""
 
     name = "NETWORK_EXCEPTION"
     code = 13
@@ -373,14 +373,14 @@ class RecordListTooLargeError(KafkaError):
 
 
 class NotEnoughReplicasError(RetriableError):
-    """Fewer replicas are in sync than min.insync.replicas asks for."""
+    """Fewer replicas are in sync than min.insync.replicas requires."""
 
     name = "NOT_ENOUGH_REPLICAS"
     code = 19
 
 
 class NotEnoughReplicasAfterAppendError(RetriableError):
-    """Records were written, but to fewer in-sync replicas than asked for."""
+    """Records were written, but to fewer in-sync replicas than required."""
 
     name = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     code = 20
@@ -415,7 +415,7 @@ class InvalidGroupIdError(KafkaError):
 
 
 class UnknownMemberIdError(KafkaError):
-    """The group does not know this member."""
+    """This member is not in the group."""
 
     name = "UNKNOWN_MEMBER_ID"
     code = 25
@@ -553,7 +553,7 @@ class UnsupportedForMessageFormatError(KafkaError):
 
 
 class PolicyViolationError(KafkaError):
-    """A policy of the cluster refuses the request."""
+    """A policy of the cluster rejects the request."""
 
     name = "POLICY_VIOLATION"
     code = 44
@@ -574,7 +574,7 @@ class DuplicateSequenceNumberError(KafkaError):
 
 
 class InvalidProducerEpochError(FencedError):
-    """The producer's epoch is older than the one the broker knows."""
+    """The producer's epoch is older than the newest epoch on the broker."""
 
     name = "INVALID_PRODUCER_EPOCH"
     code = 47
@@ -733,7 +733,7 @@ class NonEmptyGroupError(KafkaError):
 
 
 class GroupIdNotFoundError(KafkaError):
-    """The broker does not know this group."""
+    """The group does not exist on the broker."""
 
     name = "GROUP_ID_NOT_FOUND"
     code = 69
@@ -861,7 +861,7 @@ class GroupSubscribedToTopicError(KafkaError):
 
 
 class InvalidRecordError(KafkaError):
-    """A record was refused by the broker's validation."""
+    """A record was rejected by the broker's validation."""
 
     name = "INVALID_RECORD"
     code = 87

@@ -29,7 +29,7 @@ class CommonOptions(TypedDict, total=False):
     """Called for what happens seldom: connections, throttling, rebalances, offsets reset, fencing."""
     bootstrap_servers: str | Sequence[str] | None
     """Brokers to start from, `host:port` separated by commas. Required, unless an admin client has
-    `bootstrap.controllers`. One that answers is enough.
+    `bootstrap.controllers`. One that responds is enough.
     """
     metadata_broker_list: str | Sequence[str] | None
     """`bootstrap.servers`."""
@@ -133,7 +133,7 @@ class CommonOptions(TypedDict, total=False):
     """`sasl.password`."""
     sasl_jaas_config: str | None
     """Java's form of user name, password and other login settings. The entry is parsed, never loaded as a class. A
-    setting in it may not be given by another option as well.
+    setting in it may not be set by another option as well.
     """
     sasl_login_callback_handler_class: str | None
     """Java's. Kafka's own handlers and that of AWS MSK IAM map to options of this client; any other is an error."""
@@ -168,7 +168,7 @@ class CommonOptions(TypedDict, total=False):
     sasl_login_connect_timeout_ms: int | timedelta | None
     """The timeout for connecting to the token endpoint."""
     sasl_login_read_timeout_ms: int | timedelta | None
-    """The timeout for an answer of the token endpoint."""
+    """The timeout for a response of the token endpoint."""
     sasl_login_retry_backoff_ms: int | timedelta | None
     """The wait before a failed token request is retried; doubles with each failure."""
     sasl_login_retry_backoff_max_ms: int | timedelta | None
@@ -256,7 +256,7 @@ class CommonOptions(TypedDict, total=False):
     sasl_oauthbearer_https_ca_pem: str | None
     """`https.ca.pem`."""
     request_timeout_ms: int | timedelta | None
-    """How long to wait for the answer to one request. After that the connection is closed and the request retried."""
+    """How long to wait for the response to a request. After that the connection is closed and the request retried."""
     socket_timeout_ms: int | timedelta | None
     """`request.timeout.ms`."""
     socket_connection_setup_timeout_ms: int | timedelta | None
@@ -280,8 +280,8 @@ class CommonOptions(TypedDict, total=False):
     metadata_max_idle_ms: int | timedelta | None
     """A topic that was not used for this time is dropped from the metadata."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"] | None
-    """What to do when the known brokers do not answer: `rebootstrap` tries the bootstrap servers as well, and drops the
-    known brokers if that continues (KIP-899); `none` keeps trying only the known ones.
+    """What to do when the known brokers do not respond: `rebootstrap` tries the bootstrap servers as well, and drops
+    the known brokers if that continues (KIP-899); `none` keeps trying only the known ones.
     """
     metadata_recovery_rebootstrap_trigger_ms: int | timedelta | None
     """How long metadata refreshes may fail before the known brokers are dropped (KIP-1102)."""
@@ -315,10 +315,10 @@ class CommonOptions(TypedDict, total=False):
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"] | None
     """With `DEBUG` or `TRACE`, a consumer's end-to-end latency is measured per row instead of per batch."""
     api_version_request: bool | None
-    """Whether to ask brokers which API versions they support. If not, `broker.version.fallback` decides."""
+    """Whether to request the supported API versions from brokers. If not, `broker.version.fallback` determines them."""
     broker_version_fallback: str | None
     """The Kafka version to assume for brokers that cannot report their API versions, for example `0.9.0`. If not set,
-    the version of such a broker (Kafka 0.8 and 0.9) is detected from its answers.
+    the version of such a broker (Kafka 0.8 and 0.9) is detected from its responses.
     """
 
 
@@ -330,7 +330,7 @@ class ConsumerOptions(CommonOptions, total=False):
     producers use it with `partitioner.rack.aware`.
     """
     default_api_timeout_ms: int | timedelta | None
-    """The timeout of calls that are given none."""
+    """The timeout of calls without the argument `timeout`."""
     group_id: str | None
     """The group whose offsets are committed and fetched."""
     group_instance_id: str | None
@@ -352,11 +352,11 @@ class ConsumerOptions(CommonOptions, total=False):
     """
     session_timeout_ms: int | timedelta | None
     """How long the coordinator waits for a heartbeat before it considers a member dead. With `group.protocol=consumer`
-    the broker decides.
+    it is set on the broker.
     """
     heartbeat_interval_ms: int | timedelta | None
-    """How often a member sends a heartbeat to the coordinator, whatever the program is doing. With
-    `group.protocol=consumer` the broker decides.
+    """How often a member sends a heartbeat to the coordinator, in the background. With `group.protocol=consumer` it is
+    set on the broker.
     """
     max_poll_interval_ms: int | timedelta | None
     """A member that does not call `poll` for this long leaves the group, and others take its partitions; the next
@@ -369,8 +369,8 @@ class ConsumerOptions(CommonOptions, total=False):
     auto_commit_interval_ms: int | timedelta | None
     """How often `poll` commits with `enable.auto.commit`."""
     enable_auto_offset_store: bool | None
-    """Whether the next `poll` marks rows as processed. If not, automatic commits cover only what `store_offsets` was
-    given.
+    """Whether the next `poll` marks rows as processed. If not, automatic commits cover only the offsets passed to
+    `store_offsets`.
     """
     exclude_internal_topics: bool | None
     """Whether pattern subscriptions exclude Kafka's internal topics."""
@@ -384,16 +384,16 @@ class ConsumerOptions(CommonOptions, total=False):
     isolation_level: Literal["read_uncommitted", "read_committed"] | None
     """Whether records of open and aborted transactions are read."""
     fetch_min_bytes: int | None
-    """The least data that a broker answers a fetch with, unless `fetch.max.wait.ms` passes first."""
+    """The minimum amount of data for which a broker responds to a fetch before `fetch.max.wait.ms` has passed."""
     fetch_max_wait_ms: int | timedelta | None
     """The longest that a broker waits for `fetch.min.bytes`."""
     fetch_wait_max_ms: int | timedelta | None
     """`fetch.max.wait.ms`."""
     fetch_max_bytes: int | None
-    """The maximum size of a fetch answer; a single larger batch still arrives (KIP-74)."""
+    """The maximum size of a fetch response; a single larger batch still arrives (KIP-74)."""
     max_partition_fetch_bytes: int | None
-    """The maximum size of one partition's records in a fetch answer; a single larger batch still arrives (KIP-74). (The
-    Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)
+    """The maximum size of one partition's records in a fetch response; a single larger batch still arrives (KIP-74).
+    (The Java default is 1 MiB; responses are decoded as they arrive, so a large one takes no more memory at a time.)
     """
     fetch_message_max_bytes: int | None
     """`max.partition.fetch.bytes`."""
@@ -494,9 +494,9 @@ class ProducerOptions(CommonOptions, total=False):
         | Partitioner
         | None
     )
-    """How records are assigned to partitions if `partition` is not given. `murmur2` is the Java client's: keys by their
-    hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next
-    partition, whatever its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are
+    """How records are assigned to partitions if `partition` is not passed. `murmur2` is the Java client's: keys by
+    their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the
+    next partition, regardless of its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are
     librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of
     `murmur2`. In Python also a function, see `Producer`.
     """
@@ -526,9 +526,9 @@ class AdminOptions(CommonOptions, total=False):
     """Keywords of `Admin`."""
 
     bootstrap_controllers: str | Sequence[str] | None
-    """Controllers to start from in the place of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features,
-    reassignments and the quorum, also when no broker runs. What controllers do not answer raises
+    """Controllers to start from instead of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features,
+    reassignments and the quorum, also when no broker runs. Requests that controllers do not support raise
     `UnsupportedEndpointTypeError`.
     """
     default_api_timeout_ms: int | timedelta | None
-    """The timeout of calls that are given none."""
+    """The timeout of calls without the argument `timeout`."""

@@ -66,19 +66,19 @@ error_codes! {
     MESSAGE_TOO_LARGE = 10, Fail, "the record batch is larger than the topic allows";
     STALE_CONTROLLER_EPOCH = 11, Fail, "the controller moved";
     OFFSET_METADATA_TOO_LARGE = 12, Fail, "the metadata of the committed offset is too long";
-    NETWORK_EXCEPTION = 13, Refresh, "the broker was disconnected before it answered";
+    NETWORK_EXCEPTION = 13, Refresh, "the broker disconnected before it sent a response";
     COORDINATOR_LOAD_IN_PROGRESS = 14, Retry, "the coordinator is still loading its state";
     COORDINATOR_NOT_AVAILABLE = 15, Retry, "the group or transaction has no coordinator at the moment";
     NOT_COORDINATOR = 16, Retry, "this broker is not the coordinator";
     INVALID_TOPIC_EXCEPTION = 17, Fail, "the topic name is not valid or the topic is internal";
     RECORD_LIST_TOO_LARGE = 18, Fail, "the request holds more records than a segment can";
-    NOT_ENOUGH_REPLICAS = 19, Retry, "fewer replicas are in sync than min.insync.replicas asks for";
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, Retry, "records were written, but to fewer in-sync replicas than asked for";
+    NOT_ENOUGH_REPLICAS = 19, Retry, "fewer replicas are in sync than min.insync.replicas requires";
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, Retry, "records were written, but to fewer in-sync replicas than required";
     INVALID_REQUIRED_ACKS = 21, Fail, "acks must be 0, 1 or -1";
     ILLEGAL_GENERATION = 22, Fail, "the group is in another generation";
     INCONSISTENT_GROUP_PROTOCOL = 23, Fail, "the member's protocols have nothing in common with the group's";
     INVALID_GROUP_ID = 24, Fail, "the group id is not valid";
-    UNKNOWN_MEMBER_ID = 25, Fail, "the group does not know this member";
+    UNKNOWN_MEMBER_ID = 25, Fail, "this member is not in the group";
     INVALID_SESSION_TIMEOUT = 26, Fail, "the session timeout is outside what the broker allows";
     REBALANCE_IN_PROGRESS = 27, Fail, "the group is rebalancing; join again";
     INVALID_COMMIT_OFFSET_SIZE = 28, Fail, "the offsets to commit are too large";
@@ -97,10 +97,10 @@ error_codes! {
     NOT_CONTROLLER = 41, Retry, "this broker is not the controller";
     INVALID_REQUEST = 42, Fail, "the request contradicts itself or the protocol";
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, Fail, "the message format on the broker does not support the request";
-    POLICY_VIOLATION = 44, Fail, "a policy of the cluster refuses the request";
+    POLICY_VIOLATION = 44, Fail, "a policy of the cluster rejects the request";
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, Fail, "the broker received a sequence number out of order";
     DUPLICATE_SEQUENCE_NUMBER = 46, Fail, "the broker has this sequence number already";
-    INVALID_PRODUCER_EPOCH = 47, Fatal, "the producer's epoch is older than the one the broker knows";
+    INVALID_PRODUCER_EPOCH = 47, Fatal, "the producer's epoch is older than the newest epoch on the broker";
     INVALID_TXN_STATE = 48, Fail, "the transaction is not in a state for this request";
     INVALID_PRODUCER_ID_MAPPING = 49, Fatal, "the producer id does not belong to this transactional id";
     INVALID_TRANSACTION_TIMEOUT = 50, Fail, "the transaction timeout is above what the broker allows";
@@ -122,7 +122,7 @@ error_codes! {
     DELEGATION_TOKEN_EXPIRED = 66, Fail, "delegation token expired";
     INVALID_PRINCIPAL_TYPE = 67, Fail, "invalid principal type";
     NON_EMPTY_GROUP = 68, Fail, "the group has members";
-    GROUP_ID_NOT_FOUND = 69, Fail, "the broker does not know this group";
+    GROUP_ID_NOT_FOUND = 69, Fail, "the group does not exist on the broker";
     FETCH_SESSION_ID_NOT_FOUND = 70, Retry, "the broker has forgotten the fetch session";
     INVALID_FETCH_SESSION_EPOCH = 71, Retry, "the fetch session is at another epoch";
     LISTENER_NOT_FOUND = 72, Refresh, "listener not found";
@@ -140,7 +140,7 @@ error_codes! {
     ELECTION_NOT_NEEDED = 84, Refresh, "election not needed";
     NO_REASSIGNMENT_IN_PROGRESS = 85, Fail, "no reassignment in progress";
     GROUP_SUBSCRIBED_TO_TOPIC = 86, Fail, "group subscribed to topic";
-    INVALID_RECORD = 87, Fail, "a record was refused by the broker's validation";
+    INVALID_RECORD = 87, Fail, "a record was rejected by the broker's validation";
     UNSTABLE_OFFSET_COMMIT = 88, Retry, "transactions with offsets of this group are still open";
     THROTTLING_QUOTA_EXCEEDED = 89, Retry, "a quota was exceeded";
     PRODUCER_FENCED = 90, Fatal, "a newer producer with the same transactional id took over";
@@ -226,7 +226,7 @@ impl ErrorCode {
 
     /// Returns a description, which is one sentence without a full stop.
     pub fn description(self) -> &'static str {
-        self.entry().map_or("an error that this version of the client does not know", |e| e.description)
+        self.entry().map_or("an error code that is unknown to this version of the client", |e| e.description)
     }
 
     fn remedy(self) -> Remedy {

@@ -63,9 +63,9 @@ macro_rules! options {
 
 options! {
     "bootstrap.servers" ["metadata.broker.list"] ALL Kind::List, "",
-        "Brokers to start from, `host:port` separated by commas. Required, unless an admin client has `bootstrap.controllers`. One that answers is enough.";
+        "Brokers to start from, `host:port` separated by commas. Required, unless an admin client has `bootstrap.controllers`. One that responds is enough.";
     "bootstrap.controllers" A Kind::List, "",
-        "Controllers to start from in the place of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features, reassignments and the quorum, also when no broker runs. What controllers do not answer raises `UnsupportedEndpointTypeError`.";
+        "Controllers to start from instead of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features, reassignments and the quorum, also when no broker runs. Requests that controllers do not support raise `UnsupportedEndpointTypeError`.";
     "client.dns.lookup" ALL Kind::Choice(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]), "use_all_dns_ips",
         "Tries every address of a name in turn. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number, which certificates and Kerberos principals of brokers seldom have: not for those).";
     "client.id" ALL Kind::Text, "samsarrow",
@@ -121,7 +121,7 @@ options! {
     "sasl.password" ["sasl.plain.password"] ALL Kind::Secret, "",
         "The user's password, for PLAIN and SCRAM.";
     "sasl.jaas.config" ALL Kind::Secret, "",
-        "Java's form of user name, password and other login settings. The entry is parsed, never loaded as a class. A setting in it may not be given by another option as well.";
+        "Java's form of user name, password and other login settings. The entry is parsed, never loaded as a class. A setting in it may not be set by another option as well.";
     "sasl.login.callback.handler.class" ALL Kind::Text, "",
         "Java's. Kafka's own handlers and that of AWS MSK IAM map to options of this client; any other is an error.";
     "sasl.client.callback.handler.class" ALL Kind::Text, "",
@@ -153,7 +153,7 @@ options! {
     "sasl.login.connect.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
         "The timeout for connecting to the token endpoint.";
     "sasl.login.read.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
-        "The timeout for an answer of the token endpoint.";
+        "The timeout for a response of the token endpoint.";
     "sasl.login.retry.backoff.ms" ALL Kind::Millis(0, MAX), "100",
         "The wait before a failed token request is retried; doubles with each failure.";
     "sasl.login.retry.backoff.max.ms" ALL Kind::Millis(0, MAX), "10000",
@@ -213,9 +213,9 @@ options! {
     "https.ca.pem" ["sasl.oauthbearer.https.ca.pem"] ALL Kind::Text, "",
         "Those authorities as PEM text.";
     "request.timeout.ms" ["socket.timeout.ms"] ALL Kind::Millis(1, MAX), "30000",
-        "How long to wait for the answer to one request. After that the connection is closed and the request retried.";
+        "How long to wait for the response to a request. After that the connection is closed and the request retried.";
     "default.api.timeout.ms" CA Kind::Millis(1, MAX), "60000",
-        "The timeout of calls that are given none.";
+        "The timeout of calls without the argument `timeout`.";
     "socket.connection.setup.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
         "How long to wait for a connection, per address; doubles with each failure.";
     "socket.connection.setup.timeout.max.ms" ALL Kind::Millis(1, MAX), "30000",
@@ -235,7 +235,7 @@ options! {
     "metadata.max.idle.ms" ALL Kind::Millis(1, MAX), "300000",
         "A topic that was not used for this time is dropped from the metadata.";
     "metadata.recovery.strategy" ALL Kind::Choice(&["rebootstrap", "none"]), "rebootstrap",
-        "What to do when the known brokers do not answer: `rebootstrap` tries the bootstrap servers as well, and drops the known brokers if that continues (KIP-899); `none` keeps trying only the known ones.";
+        "What to do when the known brokers do not respond: `rebootstrap` tries the bootstrap servers as well, and drops the known brokers if that continues (KIP-899); `none` keeps trying only the known ones.";
     "metadata.recovery.rebootstrap.trigger.ms" ALL Kind::Millis(0, MAX), "300000",
         "How long metadata refreshes may fail before the known brokers are dropped (KIP-1102).";
     "metadata.cluster.check.enable" ALL Kind::Bool, "true",
@@ -256,9 +256,9 @@ options! {
         "With `DEBUG` or `TRACE`, a consumer's end-to-end latency is measured per row instead of per batch.";
 
     "api.version.request" ALL Kind::Bool, "true",
-        "Whether to ask brokers which API versions they support. If not, `broker.version.fallback` decides.";
+        "Whether to request the supported API versions from brokers. If not, `broker.version.fallback` determines them.";
     "broker.version.fallback" ALL Kind::Text, "",
-        "The Kafka version to assume for brokers that cannot report their API versions, for example `0.9.0`. If not set, the version of such a broker (Kafka 0.8 and 0.9) is detected from its answers.";
+        "The Kafka version to assume for brokers that cannot report their API versions, for example `0.9.0`. If not set, the version of such a broker (Kafka 0.8 and 0.9) is detected from its responses.";
 
     "group.id" C Kind::Text, "",
         "The group whose offsets are committed and fetched.";
@@ -271,9 +271,9 @@ options! {
     "partition.assignment.strategy" C Kind::List, "range,cooperative-sticky",
         "Assignors in order of preference, for `group.protocol=classic`: `range`, `roundrobin`, `sticky`, `cooperative-sticky`; Java's class names are accepted too.";
     "session.timeout.ms" C Kind::Millis(1, MAX), "45000",
-        "How long the coordinator waits for a heartbeat before it considers a member dead. With `group.protocol=consumer` the broker decides.";
+        "How long the coordinator waits for a heartbeat before it considers a member dead. With `group.protocol=consumer` it is set on the broker.";
     "heartbeat.interval.ms" C Kind::Millis(1, MAX), "3000",
-        "How often a member sends a heartbeat to the coordinator, whatever the program is doing. With `group.protocol=consumer` the broker decides.";
+        "How often a member sends a heartbeat to the coordinator, in the background. With `group.protocol=consumer` it is set on the broker.";
     "max.poll.interval.ms" C Kind::Millis(1, MAX), "300000",
         "A member that does not call `poll` for this long leaves the group, and others take its partitions; the next `poll` joins again. Also how long a rebalance waits for members.";
     "enable.auto.commit" C Kind::Bool, "true",
@@ -281,7 +281,7 @@ options! {
     "auto.commit.interval.ms" C Kind::Millis(0, MAX), "5000",
         "How often `poll` commits with `enable.auto.commit`.";
     "enable.auto.offset.store" C Kind::Bool, "true",
-        "Whether the next `poll` marks rows as processed. If not, automatic commits cover only what `store_offsets` was given.";
+        "Whether the next `poll` marks rows as processed. If not, automatic commits cover only the offsets passed to `store_offsets`.";
     "exclude.internal.topics" C Kind::Bool, "true",
         "Whether pattern subscriptions exclude Kafka's internal topics.";
     "auto.offset.reset" C Kind::Text, "latest",
@@ -289,13 +289,13 @@ options! {
     "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
         "Whether records of open and aborted transactions are read.";
     "fetch.min.bytes" C Kind::Int(0, MAX), "1",
-        "The least data that a broker answers a fetch with, unless `fetch.max.wait.ms` passes first.";
+        "The minimum amount of data for which a broker responds to a fetch before `fetch.max.wait.ms` has passed.";
     "fetch.max.wait.ms" ["fetch.wait.max.ms"] C Kind::Millis(0, MAX), "500",
         "The longest that a broker waits for `fetch.min.bytes`.";
     "fetch.max.bytes" C Kind::Int(0, MAX), "52428800",
-        "The maximum size of a fetch answer; a single larger batch still arrives (KIP-74).";
+        "The maximum size of a fetch response; a single larger batch still arrives (KIP-74).";
     "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "16777216",
-        "The maximum size of one partition's records in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
+        "The maximum size of one partition's records in a fetch response; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; responses are decoded as they arrive, so a large one takes no more memory at a time.)";
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
         "The maximum memory that fetched records take while they wait for `poll`, over all partitions, once decompressed and decoded.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
@@ -344,7 +344,7 @@ options! {
     "message.format.version" P Kind::Text, "",
         "The newest message format to write, by a version of Kafka that had it: `0.9.0` (also `v0`: no timestamps), `0.10.2` (`v1`), `0.11.0` (`v2`: headers, zstd, idempotence, transactions). If not set, the newest that the broker supports.";
     "partitioner" P Kind::Choice(&["murmur2", "murmur2_random", "round_robin", "consistent", "consistent_random", "fnv1a", "fnv1a_random"]), "murmur2",
-        "How records are assigned to partitions if `partition` is not given. `murmur2` is the Java client's: keys by their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next partition, whatever its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of `murmur2`. In Python also a function, see `Producer`.";
+        "How records are assigned to partitions if `partition` is not passed. `murmur2` is the Java client's: keys by their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next partition, regardless of its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of `murmur2`. In Python also a function, see `Producer`.";
     "partitioner.ignore.keys" P Kind::Bool, "false",
         "Whether to ignore keys: every record is partitioned as if it had none (KIP-794).";
     "partitioner.adaptive.partitioning.enable" P Kind::Bool, "true",
