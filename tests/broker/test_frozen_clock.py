@@ -60,5 +60,5 @@ def test_modules_do_not_use_frozen_clocks():
         for path in package.rglob("*.py")
         if re.search(r"\bmonotonic\(\)|import monotonic", path.read_text("utf-8"))
     }
-    # The command line has its process for itself.
+    # The command line runs in a separate process.
     assert {path for path in counting if not path.startswith("cli/")} == set(), "use _core.Deadline"

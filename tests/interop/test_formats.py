@@ -275,7 +275,7 @@ def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: J
         old_java.configure(topic, message_format_version=VERSIONS[magic])
         probe, until = Sent(None, b"probe", (), T0), time.monotonic() + 30
         while True:
-            # Repeats, because the broker applies the new configuration some time later.
+            # Repeats, because the broker applies the new configuration after a delay.
             old_java.produce(topic, "none", [probe])
             *_, last = stored(old_kafka.segments(topic))
             wanted.append(dataclasses.replace(expected(last.magic, [probe])[0], offset=len(wanted)))

@@ -323,7 +323,7 @@ def test_bootstrap_controllers(quorum: Quorum, java: Java, admin: Admin, topic: 
             assert {f"{b.host}:{b.port}" for b in cluster.brokers} >= {quorum.first.controller}
             return ([b.id for b in cluster.brokers], cluster.controller) == (ids, active)
 
-        # Waits, because a controller registers some time after its start.
+        # Waits, because a controller registers with a delay after its start.
         assert until(both_controllers)
         assert [v.id for v in direct.describe_quorum().voters] == [v for v, _ in java("controllers:quorum")]
         assert until(lambda: direct.describe_features().finalized == admin.describe_features().finalized)

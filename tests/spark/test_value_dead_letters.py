@@ -105,7 +105,7 @@ def test_same_records_are_bad_whatever_a_query_uses(
         assert reader.load().select(column).count() == 1, column
         assert len(reader.load().select(column).collect()) == 1, column
         assert len(letters_in(kafka, letters)) == 4 * number, column
-    # Fields that the schema of the frame leaves out are not read, whatever columns a query uses.
+    # Fields that the schema of the frame leaves out are not read, regardless of the columns in a query.
     frame = reader.schema("value struct<id: bigint>, offset bigint").load()
     for column, count in (("value.id", 13), ("offset", 14)):
         assert len(frame.select(column).collect()) == 2, column

@@ -61,7 +61,7 @@ class Screen:
         os.write(self._master, keys.encode())
 
     def read(self, seconds: float = 0.1) -> None:
-        """Reads output for some time, and applies it to the screen."""
+        """Reads output for a limited time, and applies it to the screen."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if not select.select([self._master], [], [], left)[0]:

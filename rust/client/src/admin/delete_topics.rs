@@ -91,7 +91,7 @@ impl Admin {
     /// Deletes topics. Returns a result for each topic.
     ///
     /// A name stands for the topic that has it during the call: its id is looked up, and the topic is deleted by id. A
-    /// repeated request that finds no topic with this id has succeeded. Names that brokers do not know, and all names
+    /// repeated request that finds no topic with this id has succeeded. Unknown names, and all names
     /// before Kafka 2.8, are sent as names.
     ///
     /// # Errors

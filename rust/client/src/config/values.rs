@@ -32,7 +32,7 @@ impl Drop for Values {
 }
 
 impl Values {
-    /// Returns true if the user set the option, whatever its value.
+    /// Returns true if the user set the option to any value.
     pub(super) fn is_set(&self, name: &str) -> bool {
         self.set.contains_key(name)
     }

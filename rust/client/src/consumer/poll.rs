@@ -66,7 +66,7 @@ impl Consumer {
         self.try_poll_at_most(self.options.max_poll_records)
     }
 
-    /// Like [`try_poll`](Self::try_poll), but returns at most `limit` rows, whatever `max.poll.records` is.
+    /// Like [`try_poll`](Self::try_poll), but returns at most `limit` rows, regardless of `max.poll.records`.
     ///
     /// # Errors
     /// Fails like [`try_poll`](Self::try_poll).

@@ -1,4 +1,4 @@
-//! Tests of a consumer against the embedded broker. No record may be lost or duplicated, whatever fails.
+//! Tests of a consumer against the embedded broker. No record may be lost or duplicated by any failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

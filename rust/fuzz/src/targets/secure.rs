@@ -8,7 +8,7 @@ use super::broken;
 
 /// Password of all key stores and JAAS entries. An error message that contains it is a bug.
 pub(crate) const SECRET: &str = "canary-9q";
-/// Nonce of the client, with which the broker's nonce must start.
+/// Nonce of the client, which must be a prefix of the broker's nonce.
 pub(crate) const NONCE: &str = "nonce";
 /// The expected signature of the broker, and the message that contains it.
 const SIGNATURE: &[u8] = &[7; 32];

@@ -108,7 +108,7 @@ impl WriterSchema {
     }
 }
 
-/// Returns the schemas with which keys and values are written. Registers them if so configured. Of `earlier`, which an
+/// Returns the schemas of written keys and values. Registers them if so configured. Of `earlier`, which an
 /// earlier micro-batch was written with, the ids of registered schemas are used again.
 ///
 /// # Errors

@@ -75,7 +75,7 @@ pub(crate) fn add<T>(columns: &mut Vec<T>, column: T) -> usize {
     columns.len() - 1
 }
 
-/// Evaluates `$column.$do` for the column of a slot without children, whatever the kind of the column. For other slots,
+/// Evaluates `$column.$do` for the column of a slot without children, regardless of the kind of the column. For other slots,
 /// evaluates `$other`.
 macro_rules! leaf {
     ($columns:expr, $slot:expr, $at:ident => $column:ident . $do:expr, $rest:pat => $other:expr) => {

@@ -29,7 +29,7 @@ pub enum RecordError {
     Beyond {
         /// Name of the field.
         what: &'static str,
-        /// Length of the batch's bytes.
+        /// Length of the batch in bytes.
         len: usize,
     },
     /// Bytes remain after the last record.

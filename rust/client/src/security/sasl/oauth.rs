@@ -249,7 +249,7 @@ mod tests {
         let token = mechanism.tokens.current().await.unwrap();
         let json = format!("{{\"status\":\"invalid_token\",\"echo\":\"{}\"}}", token.value.reveal());
         assert_eq!(exchange.respond(Bytes::from(json)).await.unwrap().as_deref(), Some(ERROR_ACK));
-        // The login stays failed, whatever the broker sends next.
+        // The login has failed, regardless of later responses.
         let error = exchange.respond(Bytes::new()).await.unwrap_err().to_string();
         assert_eq!(error, ": the broker rejects the token: {\"status\":\"invalid_token\",\"echo\":\"[hidden]\"}");
         assert!(!Arc::ptr_eq(&token, &mechanism.tokens.current().await.unwrap()));

@@ -157,7 +157,7 @@ impl Source<'_> {
         }
     }
 
-    /// Parses the bytes as PEM, whatever type the user declared.
+    /// Parses the bytes as PEM, regardless of the declared type.
     pub(super) fn open_pem(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<StoreContents> {
         let text = std::str::from_utf8(bytes).map_err(|_| self.error("is no PEM: it is not text"))?;
         let mut contents = StoreContents::default();
