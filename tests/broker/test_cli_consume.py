@@ -406,7 +406,7 @@ def test_transaction_markers_at_the_end_are_skipped(command, servers):
         (["four", "-g", "g", "-p", "1"], "the group assigns"),
         (["four", "-g", "g", "--until", "3"], "contradict"),
         (["four", "-f", "--until", "3"], "contradict"),
-        (["four", "--until", "beginning"], "until beginning"),
+        (["four", "--until", "beginning"], "beginning is not an end"),
         (["four", "--tail", "3", "--from", "end"], "--tail"),
         (["four", "--per-partition"], "--tail"),
         (["four", "--rotate", "5"], "-O FILE"),

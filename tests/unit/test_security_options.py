@@ -93,7 +93,7 @@ def old(authority: Path) -> ssl.SSLContext:
         (server, "is for servers"),
         (empty, "no certificate of an authority that can be read"),
         (capath_only, "capath"),
-        (crl_checking, "give their PEM file as ssl_crlfile"),
+        (crl_checking, "also set ssl_crlfile to their PEM file"),
         (old, "neither TLS 1.2 nor TLS 1.3"),
         (lambda _: {"cafile": CANARY}, "must be an ssl.SSLContext, not dict"),
     ],
