@@ -281,8 +281,9 @@ bench: bench-rust bench-python ## every benchmark; the Python ones against their
 bench-rust:
 	cargo bench --workspace --bench '*' --quiet
 
-bench-python: $(RELEASE)
-	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} SAMSARROW_BENCH_RESULTS=$${SAMSARROW_BENCH_RESULTS:-docs/benchmarks.json} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py --ignore benches/python/test_share.py
+bench-python: $(RELEASE) ## samsarrow and its peers on real Kafka, into docs/benchmarks.json, the chart and the tables of docs/benchmarks.md
+	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} SAMSARROW_BENCH_RESULTS=$${SAMSARROW_BENCH_RESULTS:-docs/benchmarks.json} SAMSARROW_BENCH_CLI_RECORDS=$${SAMSARROW_BENCH_CLI_RECORDS:-1000000} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py --ignore benches/python/test_share.py
+	[ -n "$$SAMSARROW_BENCH_RESULTS" ] || $(BIN)/python tools/benchmarks.py
 
 bench-tls: $(RELEASE) ## what TLS costs, against a bare loop and confluent-kafka; fails where a floor is missed
 	$(BIN)/python -m pytest benches/python/test_tls.py -q

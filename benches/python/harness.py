@@ -25,6 +25,8 @@ results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(li
 # Lines by title of their section, for results that do not fit the table of rates.
 sections: dict[str, list[str]] = defaultdict(list)
 groups, metrics = sections["groups"], sections["metrics"]
+# Figures by bench and row that are no rate of records: latencies, ratios, times. They go to the file of results.
+measured: dict[str, dict[str, Any]] = defaultdict(dict)
 
 
 @dataclass(frozen=True)
@@ -155,17 +157,16 @@ def figures() -> dict[str, Any]:
         }
         for what, middle in medians_of.items()
     }
-    return {"medians": rows, "lines": {title: lines for title, lines in sections.items() if lines}}
+    return {
+        "medians": rows,
+        "measured": measured,
+        "lines": {title: lines for title, lines in sections.items() if lines},
+    }
 
 
 def rate(result: Result) -> float:
     """Returns records per second."""
     return float(result["rows"] / result["seconds"])
-
-
-def tuned_rates(verb: str) -> dict[str, float]:
-    """Returns the rate of each client's median run, without clients that have their defaults."""
-    return {client: rate(found) for client, found in medians(verb).items() if not client.endswith(DEFAULTS)}
 
 
 def cpu_us(result: Result) -> float:

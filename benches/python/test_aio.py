@@ -7,7 +7,7 @@ import pytest
 
 from clients.loops import PASSES
 from clients.tuning import DEFAULTS, module, variables
-from harness import RECORDS, create_topic, each_run, run_client, run_module, sections, turns
+from harness import RECORDS, create_topic, each_run, measured, run_client, run_module, sections, turns
 from support.kafka import KafkaServer
 
 # Awaiting a record costs aiokafka 10 us, so fewer records are sufficient.
@@ -39,8 +39,10 @@ def compared(verb: str, clients: Sequence[str], kafka: KafkaServer, topic: str) 
             count = max(COUNT // 10, 10_000) if (client, verb) == SLOW else COUNT
             runs[client].append(run(client, verb, kafka, topic, count))
     medians = {client: sorted(found, key=lambda r: float(r["seconds"]))[ROUNDS // 2] for client, found in runs.items()}
+    measured[f"event loop, {verb}"] |= medians
     for client, found in medians.items():
-        first = medians["ours, defaults" if client.endswith(DEFAULTS) else "ours"]
+        # A client without options to tune is compared with the defaults of others.
+        first = medians.get(f"ours{DEFAULTS}" if client.endswith(DEFAULTS) else "ours", medians["ours"])
         rate, cpu = found["rows"] / found["seconds"], found["cpu"] / found["rows"] * 1e6
         times = first["rows"] / first["seconds"] / rate
         woken = f", {found['wakes']} wake-ups for {found['requests']} requests" if "wakes" in found else ""
@@ -78,3 +80,4 @@ def test_a_record_at_a_time(kafka: KafkaServer) -> None:
     for client, runs in results.items():
         cuts = {p: [item[p] for item in runs] for p in ("p50", "p95", "p99")}
         loops.append(each_run(f"waited, {client}", cuts))
+        measured["event loop, a record at a time"][client] = cuts

@@ -123,7 +123,7 @@ def median(found: Sequence[float]) -> float:
     return sorted(found)[len(found) // 2]
 
 
-def said(line: str) -> None:
+def add_line(line: str) -> None:
     harness.groups.append(f"command line: {line}")
 
 
@@ -144,7 +144,8 @@ def test_lines(benchmark: Any, kafka: KafkaServer, topic: str, values: pa.Binary
         mine.append(seconds(ours, RECORDS))
         peers.append(seconds(theirs, RECORDS))
     ratio = median(peers) / median(mine)
-    said(f"{form:<8} {RECORDS / median(mine):>12,.0f} records/s, {ratio:.2f} x {PEER}")
+    harness.measured["command line"][form] = {"ours": RECORDS / median(mine), PEER: RECORDS / median(peers)}
+    add_line(f"{form:<8} {RECORDS / median(mine):>12,.0f} records/s, {ratio:.2f} x {PEER}")
     assert ratio >= LINES_FLOOR or not MEASURED
 
 
@@ -157,9 +158,10 @@ def test_parquet(benchmark: Any, kafka: KafkaServer, topic: str, values: pa.Bina
         result = pyarrow.parquet.read_table(path)
         assert result["offset"].to_pylist() == list(range(RECORDS))
         assert result["value"].combine_chunks().cast(pa.binary()).equals(values)
-        said(f"parquet, {codec:<7} {RECORDS / took[codec]:>12,.0f} records/s")
+        harness.measured["command line"][f"parquet, {codec}"] = {"ours": RECORDS / took[codec]}
+        add_line(f"parquet, {codec:<7} {RECORDS / took[codec]:>12,.0f} records/s")
     benchmark.pedantic(lambda: seconds(ours), rounds=1)
-    said(f"parquet: without compression in {took['none'] / took['snappy']:.2f} of the time with snappy")
+    add_line(f"parquet: without compression in {took['none'] / took['snappy']:.2f} of the time with snappy")
     assert RECORDS / took["none"] >= PARQUET_FLOOR or not MEASURED
 
 
@@ -178,5 +180,9 @@ def test_a_list_of_topics(benchmark: Any, kafka: KafkaServer, topic: str) -> Non
         # Does not use `kafka.tool`, which sets JVM options for tests.
         theirs.append(seconds(kafka.java(*tool, jvm=["-Xmx256m"])))
     ratio = median(mine) / median(theirs)
-    said(f"topics list {median(mine) * 1000:.0f} ms, {ratio:.2f} x kafka-topics.sh")
+    harness.measured["command line"]["topics list, ms"] = {
+        "ours": median(mine) * 1e3,
+        "kafka-topics.sh": median(theirs) * 1e3,
+    }
+    add_line(f"topics list {median(mine) * 1000:.0f} ms, {ratio:.2f} x kafka-topics.sh")
     assert ratio <= TOPICS_CEILING or not MEASURED

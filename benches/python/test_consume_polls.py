@@ -11,7 +11,19 @@ import pytest
 from cases import JSON_LZ4, JSON_ZSTD, NOISE, Case
 from clients import data
 from clients.checksum import checksum
-from harness import RECORDS, create_topic, each_run, medians, rate, record, results, run_client, sections, turns
+from harness import (
+    RECORDS,
+    create_topic,
+    each_run,
+    measured,
+    medians,
+    rate,
+    record,
+    results,
+    run_client,
+    sections,
+    turns,
+)
 from samsarrow import Producer
 from support.kafka import KafkaServer
 
@@ -36,6 +48,7 @@ def test_few_rows_a_poll(benchmark: Any, kafka: KafkaServer, written: Callable[[
     benchmark.pedantic(once, rounds=1)
     rates = [[rate(run) for run in results[verb][name]] for name in names.values()]
     ratios = [few / many for many, few in zip(*rates, strict=True)]
+    measured["max.poll.records=500"][case.name] = ratios
     line = each_run(f"{case.kind} {case.codec}", {"500 is": ratios}, "x the default", 2)
     sections["max.poll.records=500 against the default, rates"].append(line)
     rows, crc = checksum(data.table(case.count, case.kind).column("value").chunks)
@@ -60,6 +73,7 @@ def test_small_batches(benchmark: Any, kafka: KafkaServer, size: int) -> None:
     benchmark.pedantic(once, rounds=1)
     cpu = {client: found["cpu"] / batches * 1e6 for client, found in medians(verb).items()}
     ratio = cpu["confluent"] / cpu["ours"]
+    measured["CPU of a record batch, µs"][str(size)] = cpu
     line = f"{size:>3} a batch, {batches:,} batches: " + ", ".join(f"{c} {us:.2f} us" for c, us in cpu.items())
     sections["CPU a record batch"].append(f"{line}, ratio {ratio:.1f}")
     rows, crc = checksum(data.table(count).column("value").chunks)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from clients import data
-from harness import RECORDS, create_topic, rate, run_module, sections, turns
+from harness import RECORDS, create_topic, measured, rate, run_module, sections, turns
 from samsarrow import Producer
 from support.kafka import KafkaServer
 
@@ -30,6 +30,7 @@ def scaling(name: str, verb: str, *arguments: object) -> float:
     cpu = [statistics.median(run["cpu"] / run["rows"] * 1e6 for run in runs[cores]) for cores in CORES]
     cells = f"{one:>14,.0f}/s on one core{two:>14,.0f}/s on two{two / one:>7.2f} x"
     lines.append(f"{name:<28}{cells}{cpu[0]:>8.3f} and {cpu[1]:.3f} us CPU a record")
+    measured["cores"][name] = {"one": one, "two": two}
     return two / one
 
 

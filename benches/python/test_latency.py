@@ -11,7 +11,7 @@ import pytest
 
 from clients.latency import RATE
 from clients.tuning import module, variables
-from harness import HERE, RECORDS, create_topic, each_run, environment, python, run_command, sections, turns
+from harness import HERE, RECORDS, create_topic, each_run, environment, measured, python, run_command, sections, turns
 from support.kafka import KafkaServer
 
 CLIENTS = ("ours, defaults", "confluent, defaults", "ours", "confluent", "aiokafka", "java")
@@ -43,6 +43,7 @@ def test_latency(benchmark: Any, warm_kafka: KafkaServer, found: dict[str, dict[
     for client, figures in found.items():
         assert all(len(runs) == RUNS for runs in figures.values())
         lines.append(each_run(client, figures))
+        measured["latency"][client] = figures
 
 
 def run(kafka: KafkaServer, client: str) -> list[float]:

@@ -10,7 +10,7 @@ import pytest
 from clients import data
 from clients.checksum import checksum
 from clients.data import KEYS, PARTITIONS
-from harness import RECORDS, cpu_us, create_topic, medians, record, run_client, sections, turns
+from harness import RECORDS, cpu_us, create_topic, measured, medians, record, run_client, sections, turns
 from support.kafka import KafkaServer
 
 # samsarrow has its defaults in both cases.
@@ -78,6 +78,7 @@ def test_codecs(benchmark: Any, warm_kafka: KafkaServer) -> None:
     with_send, alone = ({c: cpu_us(r) for c, r in medians(title).items()} for title in (sent, encoded))
     for codec in CODECS[1:]:
         codec_us = alone[codec] - alone["none"]
+        measured["send_batch by codec"][codec] = with_send[codec] / codec_us
         sections["CPU a record by codec"].append(
             f"{kind} {codec}: the codec alone {codec_us:.3f} us; send_batch {with_send[codec]:.3f} us, "
             f"{with_send[codec] / codec_us:.2f} x that, {with_send[codec] / alone[codec]:.2f} x encode_batches; "
