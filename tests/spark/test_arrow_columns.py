@@ -1,5 +1,7 @@
 """Columns that the Python source passes to Spark: the same as those of Arrow's own casts."""
 
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -32,3 +34,9 @@ def test_times_have_microseconds(times: list[int | None], start: int) -> None:
 def test_times_beyond_those_of_spark_are_errors(time: int) -> None:
     with pytest.raises(pa.ArrowInvalid, match="out of bounds"):
         ToSpark(arrow_schema(("timestamp",)), "t")(batch([1, time]))
+
+
+def test_numpy_is_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    converted = ToSpark(arrow_schema(("timestamp", "timestampType")), "t")(batch([1, 2]))
+    assert converted["timestampType"].to_pylist() == [0, 1]

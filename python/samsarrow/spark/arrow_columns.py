@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from samsarrow import _core
@@ -93,10 +92,15 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Converts timestamps to microseconds, and timestamp types to `int32`.
 
     `Array.cast` imports pyarrow.compute, which takes as long as all other imports of a task together. It is used only
-    for nulls, which records of message format v0 have, and for times out of range, for its error.
+    for nulls, which records of message format v0 have, for times out of range, for its error, and without numpy, which
+    pyarrow does not require.
     """
     count = len(column)
     if column.null_count or not count:
+        return column.cast(target)
+    try:
+        import numpy as np
+    except ImportError:
         return column.cast(target)
     is_time = pa.types.is_timestamp(target)
     source, wide = (np.int64, np.int64) if is_time else (np.int8, np.int32)

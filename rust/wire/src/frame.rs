@@ -136,9 +136,6 @@ pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Respo
 /// Returns the throttle time in milliseconds of a response frame (KIP-219), which is given without its length prefix
 /// and may lack bytes after this field; 0 if the response has no such field.
 pub fn throttle_time_ms<R: Request>(version: i16, frame: Bytes) -> Result<i32, DecodeError> {
-    if R::KEY == ApiKey::ApiVersions {
-        return decode_api_versions(version, frame).map(|(_, response)| response.throttle_time_ms);
-    }
     let (_, mut input) = response_header::<R>(version, frame)?;
     R::Response::read_throttle_time_ms(version, &mut input)
 }
@@ -210,8 +207,6 @@ mod tests {
         let produce =
             ProduceResponse { throttle_time_ms: 7, responses: vec![Default::default()], ..Default::default() };
         let share = ShareFetchResponse { throttle_time_ms: 7, ..Default::default() };
-        let versions = ApiVersionsResponse { throttle_time_ms: 7, ..Default::default() };
-        let old = ApiVersionsResponse { error_code: 35, ..Default::default() };
         let of = |frame: Bytes, kept: usize| frame.slice(4..frame.len().min(4 + kept));
         for version in FetchRequest::MIN_VERSION..=FetchRequest::MAX_VERSION {
             // Four bytes of the correlation id, one of the tags, four of the throttle time.
@@ -224,10 +219,6 @@ mod tests {
         let frame = of(encode_response::<ProduceRequest>(&produce, 9, 1).unwrap(), 1000);
         assert_eq!(throttle_time_ms::<ProduceRequest>(9, frame.clone()).unwrap(), 7);
         throttle_time_ms::<ProduceRequest>(9, frame.slice(..9)).unwrap_err();
-        let frame = of(encode_response::<ApiVersionsRequest>(&versions, 4, 1).unwrap(), 1000);
-        assert_eq!(throttle_time_ms::<ApiVersionsRequest>(4, frame).unwrap(), 7);
-        let frame = of(encode_response::<ApiVersionsRequest>(&old, 0, 1).unwrap(), 1000);
-        assert_eq!(throttle_time_ms::<ApiVersionsRequest>(4, frame).unwrap(), 0, "the response has version 0");
     }
 
     #[test]

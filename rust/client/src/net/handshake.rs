@@ -252,6 +252,7 @@ impl Connection {
             if code.is_none() {
                 let versions = ApiVersions::from_response(self.address(), &response);
                 self.shared.mutes_after_response.store(versions.mutes_after_response(), Ordering::Relaxed);
+                self.shared.throttle(ApiKey::ApiVersions.name(), response.throttle_time_ms);
                 return Ok(versions);
             }
             version = match next_version(version, &response) {

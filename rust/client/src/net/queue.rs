@@ -52,7 +52,7 @@ impl Connection {
     ) -> Result<(Outgoing, Pending)> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
-        let throttle = Some(ThrottleField::of::<R>(version));
+        let throttle = ThrottleField::of::<R>(version);
         let pending = Pending { correlation_id, api: R::KEY.name(), throttle, limit, expires: limit.end(), reply };
         Ok((Outgoing { frame, written: None }, pending))
     }

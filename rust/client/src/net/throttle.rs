@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{DecodeError, Request};
+use samsarrow_wire::messages::{ApiKey, DecodeError, Request};
 use tokio::time::{Instant, sleep_until};
 
 use super::in_flight::Shared;
@@ -31,8 +31,10 @@ pub(super) struct ThrottleField {
 }
 
 impl ThrottleField {
-    pub(super) fn of<R: Request>(version: i16) -> Self {
-        Self { version, read: frame::throttle_time_ms::<R> }
+    /// Returns the field of a response. ApiVersions has `None`: a broker may respond in another version, which only the
+    /// handshake finds out.
+    pub(super) fn of<R: Request>(version: i16) -> Option<Self> {
+        (R::KEY != ApiKey::ApiVersions).then_some(Self { version, read: frame::throttle_time_ms::<R> })
     }
 }
 
@@ -44,7 +46,13 @@ fn bounded(throttle_time_ms: i32) -> Duration {
 impl Shared {
     /// Applies the throttle time of a response frame. A frame that cannot be decoded has none; the caller reports it.
     pub(super) fn apply_throttle(&self, api: &'static str, field: Option<ThrottleField>, frame: Bytes) {
-        let Some(Ok(millis)) = field.map(|field| (field.read)(field.version, frame)) else { return };
+        if let Some(Ok(millis)) = field.map(|field| (field.read)(field.version, frame)) {
+            self.throttle(api, millis);
+        }
+    }
+
+    /// Applies a throttle time in milliseconds.
+    pub(super) fn throttle(&self, api: &'static str, millis: i32) {
         let time = bounded(millis);
         if let Some(meter) = self.meter.get() {
             meter.throttled(api, &self.address, time);

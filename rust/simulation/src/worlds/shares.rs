@@ -368,7 +368,7 @@ impl Member<'_> {
         }
     }
 
-    /// Accepts renewed rows. Those whose renewal has failed are not with the member any more.
+    /// Accepts renewed rows, each alone if any is not with the member any more because its renewal has failed.
     fn decide_renewed(&mut self) {
         let Some(batch) = self.renewed.pop() else { return };
         match self.consumer.acknowledge(std::slice::from_ref(&batch), &[Some(Acknowledgement::Accept)]) {
@@ -377,7 +377,15 @@ impl Member<'_> {
                 let rows: Vec<_> = positions(&batch).map(|(position, ..)| position).collect();
                 self.decided(&rows, &vec![Acknowledgement::Accept; rows.len()]);
             }
-            Err(error) => self.group.context.reached(format!("renewed rows: {}", kind(&error))),
+            Err(error) => {
+                self.group.context.reached(format!("renewed rows: {}", kind(&error)));
+                if batch.num_rows() > 1 {
+                    for row in 0..batch.num_rows() {
+                        self.renewed.push(batch.slice(row, 1));
+                        self.decide_renewed();
+                    }
+                }
+            }
         }
     }
 
