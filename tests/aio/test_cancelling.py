@@ -65,7 +65,7 @@ def test_a_second_poll_at_the_same_time_raises(servers: str) -> None:
             consumer.assign([ONLY])
             first = asyncio.ensure_future(consumer.poll(60.0))
             await asyncio.sleep(0.01)
-            with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+            with pytest.raises(IllegalStateError, match="only one thread, task, listener or callback may poll"):
                 await consumer.poll(0.0)
             first.cancel()
             await asyncio.wait([first])

@@ -223,9 +223,9 @@ def test_wrong_security_protocol():
         encrypted = Admin(**options, request_timeout_ms=2000, default_api_timeout_ms=2000)
         with encrypted, pytest.raises(KafkaError):
             encrypted.list_topics()
-        with pytest.raises(ValueError, match="this broker speaks PLAINTEXT"):
+        with pytest.raises(ValueError, match="this broker uses PLAINTEXT"):
             _ = broker.ca_pem
-        with pytest.raises(ValueError, match="this broker speaks PLAINTEXT"):
+        with pytest.raises(ValueError, match="this broker uses PLAINTEXT"):
             broker.client_certificate()
 
 

@@ -397,9 +397,9 @@ def test_concurrent_poll_is_an_error(servers):
         while consumer._polling.acquire(blocking=False):
             consumer._polling.release()
             assert time.monotonic() < deadline
-        with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+        with pytest.raises(IllegalStateError, match="only one thread, task, listener or callback may poll"):
             consumer.poll(0)
-        with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+        with pytest.raises(IllegalStateError, match="only one thread, task, listener or callback may poll"):
             list(consumer.records(0))
         # While one thread polls, other threads may call all other methods.
         assert consumer.assignment() == {TP}
@@ -420,7 +420,7 @@ def test_listener_may_call_methods_other_than_poll(servers):
             calls.append(consumer.position(TP))
             consumer.commit({TP: 3})
             consumer.commit_async({TP: 4}, lambda offsets, error: calls.append(error))
-            with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+            with pytest.raises(IllegalStateError, match="only one thread, task, listener or callback may poll"):
                 consumer.poll(0)
 
     with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:

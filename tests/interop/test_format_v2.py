@@ -107,5 +107,5 @@ def test_old_formats_are_rejected_immediately(
     """Kafka 4 has removed the old formats, although it still lists the versions of Produce that carry them."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         delivery = producer.send(new_topic(), b"v")
-        with pytest.raises(KafkaError, match=r"speaks \(?v3 to v"):
+        with pytest.raises(KafkaError, match=r"supports \(?v3 to v"):
             delivery.result(10)

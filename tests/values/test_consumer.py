@@ -373,7 +373,7 @@ def test_async_consumer_returns_equal_rows(broker: Broker, send: Callable[..., N
             formats: dict[str, Any] = {"value_format": Avro(registry, writers={7: ORDER}), "on_decode_error": letters}
             async with AsyncConsumer(**formats, **options) as reader:
                 reader.assign([TopicPartition("orders", 0)])
-                with pytest.raises(IllegalStateError, match="after the first"):
+                with pytest.raises(IllegalStateError, match=r"call poll\(\) first"):
                     _ = reader.schema
                 rows = await reader.poll(5.0)
                 assert rows.schema == reader.schema

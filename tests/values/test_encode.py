@@ -132,7 +132,7 @@ def test_framing_has_given_id() -> None:
         assert decode_values(encode_values(TABLE, avro), avro).to_pylist() == TABLE.to_pylist()
     for avro in (Avro(ORDER), Avro(ORDER, writers={1: ORDER, 2: ORDER}), Avro(writers=[ORDER])):
         with pytest.raises(
-            ConfigurationError, match="needs the id of the written schema, which is unknown: give a registry"
+            ConfigurationError, match="needs the id of the written schema, which is unknown: pass a registry"
         ):
             encode_values(TABLE, avro)
     with pytest.raises(ConfigurationError, match="4 bytes for the schema's id"):

@@ -149,7 +149,7 @@ def test_written_schema_is_registered() -> None:
         with pytest.raises(ConfigurationError, match=r"field orders: message p\.Refund has no such field"):
             encode_values(pa.array([{"orders": 5}]), refunds, topic="elsewhere")
         assert registry.subjects() == ["refunds-value"]
-    with pytest.raises(ConfigurationError, match="give a registry"):
+    with pytest.raises(ConfigurationError, match="pass a registry"):
         encode_values(rows, Protobuf(schema, message="Refund"))
 
 

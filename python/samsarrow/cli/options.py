@@ -38,7 +38,7 @@ def options(names: tuple[str, ...]) -> None:
             near = get_close_matches(requested, list(rows), 1)
             unknown = f"no option matches {name!r}{f'; did you mean {near[0]}?' if near else ''}"
             # An option of another client has a replacement.
-            raise click.ClickException(reason if "is not one of" in reason else unknown)
+            raise click.ClickException(reason if "is not supported by this client" in reason else unknown)
         for known in found:
             click.echo("\n".join(_lines(*rows[known])))
 

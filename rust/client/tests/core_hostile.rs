@@ -213,7 +213,7 @@ async fn error_without_common_version_names_api_and_ranges() {
     let future = serve(|_, version, id| api_versions(version, id, METADATA, (90, 99))).await;
     assert_message(&failure(&future, &[]).await, &["Metadata", &future, "v90 to v99", "v0 to v13"]);
     let poor = serve(|_, version, id| api_versions(version, id, 1, (0, 11))).await;
-    assert_message(&failure(&poor, &[]).await, &["Metadata", &poor, "does not speak"]);
+    assert_message(&failure(&poor, &[]).await, &["Metadata", &poor, "does not support"]);
     let chosen = serve(|_, version, id| api_versions(version, id, METADATA, (4, 9))).await;
     let error = failure(&chosen, &[("api.version.metadata", "12")]).await;
     assert_message(&error, &["Metadata v12", "api.version", "v4 to v9"]);

@@ -243,7 +243,7 @@ class ReadFormats:
         elif registry is not None:
             raise click.UsageError(
                 f"several topics are written as one table: set the schema of its rows by --{name}-subject SUBJECT "
-                "or --{name}-schema FILE"
+                f"or --{name}-schema FILE"
             )
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **arguments)
 

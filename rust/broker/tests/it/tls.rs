@@ -113,7 +113,7 @@ async fn plaintext_client_gets_a_tls_alert() {
     let tls = start(ClientAuth::None).await;
     let config = config(&tls, None, &[&TLS13]);
     assert!(request_versions(&broker, "127.0.0.1", &config).await.is_err());
-    assert!(broker.ca_pem().unwrap_err().to_string().contains("this broker speaks PLAINTEXT"));
+    assert!(broker.ca_pem().unwrap_err().to_string().contains("this broker uses PLAINTEXT"));
     assert!(broker.client_certificate("alice").is_err());
     broker.shutdown().await;
     tls.shutdown().await;

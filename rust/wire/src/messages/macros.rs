@@ -206,8 +206,9 @@ macro_rules! messages {
                 cx: $crate::messages::types::Cx,
                 input: &mut $crate::messages::Reader,
             ) -> Result<i32, $crate::messages::DecodeError> {
-                const NAMES: &[&str] = &[$(stringify!($field)),*];
-                if !NAMES.contains(&"throttle_time_ms") {
+                let has_field =
+                    false $(|| (stringify!($field) == "throttle_time_ms" && ($versions).contains(&cx.version)))*;
+                if !has_field {
                     return Ok(0);
                 }
                 let mut message = Self::default();

@@ -137,7 +137,10 @@ async fn rejection_is_fatal_and_redacted() {
         ),
         (http("200 OK", "", "[]"), "is not a JSON object"),
         (http("200 OK", "", r#"{"token": "t"}"#), "the response has no access_token; it has token"),
-        (http("200 OK", "", r#"{"access_token": "a b"}"#), "access_token: the token has the character ' '"),
+        (
+            http("200 OK", "", r#"{"access_token": "a b"}"#),
+            "access_token of the response: the token has the character ' '",
+        ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{".to_vec(), "more than 1048576 bytes"),
         ([b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b' '; 2 << 20]].concat(), "more than 1048576 bytes"),
     ] {
