@@ -1,4 +1,4 @@
-"""Generates the tables of docs/benchmarks.md, and sentences of other pages, from docs/benchmarks.json.
+"""Generator of the tables in docs/benchmarks.md, and of sentences in other pages, from docs/benchmarks.json.
 
 `make bench-python` measures, writes the file of results, and runs this. tests/house checks that the pages are current.
 """
@@ -411,7 +411,7 @@ BLOCKS: Blocks = {
 
 
 def page(text: str, results: Results) -> str:
-    """Returns the page with its blocks generated anew."""
+    """Returns the page with new text in its blocks."""
     for title, block in BLOCKS.items():
         begin, end = f"<!-- make bench-python, {title}: begin -->\n", f"<!-- make bench-python, {title}: end -->\n"
         if text.count(begin) != 1 or text.count(end) != 1:

@@ -161,7 +161,8 @@ impl ShareConsumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { core.commit(timeout).await };
-        Ok(Call::new(work, |py, outcomes| py_outcomes(py, outcomes).into_py_any(py)))
+        // The outcomes are taken with the result, so a cancelled call leaves them to the next commit.
+        Ok(Call::new(work, |py, commit| py_outcomes(py, commit.outcomes()).into_py_any(py)))
     }
 
     /// Sends all acknowledgements in the background. Returns the number under which `take_completed` reports them.

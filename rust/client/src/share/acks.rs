@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use samsarrow_wire::messages::Uuid;
-use samsarrow_wire::messages::share_fetch::AcknowledgementBatch;
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -180,41 +179,6 @@ impl Taken {
     fn first_commit(&self) -> u64 {
         self.commits.first().copied().unwrap_or_default()
     }
-}
-
-/// Minimum length of a run of one type that becomes a batch with a single type, as in Java's client.
-const MIN_RUN: usize = 10;
-
-/// Returns the acknowledgements in the format of requests: sorted, disjoint batches with one type, or with one type for
-/// each offset.
-pub(super) fn encode(taken: &[Taken]) -> Vec<AcknowledgementBatch> {
-    let mut batches = Vec::new();
-    for range in taken {
-        let mut mixed: Option<AcknowledgementBatch> = None;
-        let mut offset = range.first;
-        for run in range.types.chunk_by(|a, b| a == b) {
-            let last = offset + run.len() as i64 - 1;
-            match run.first().copied().flatten() {
-                None => batches.extend(mixed.take()),
-                Some(kind) if run.len() >= MIN_RUN => {
-                    batches.extend(mixed.take());
-                    batches.push(batch(offset, last, vec![kind]));
-                }
-                Some(kind) => {
-                    let mixed = mixed.get_or_insert_with(|| batch(offset, last, Vec::new()));
-                    mixed.last_offset = last;
-                    mixed.acknowledge_types.extend(std::iter::repeat_n(kind, run.len()));
-                }
-            }
-            offset = last + 1;
-        }
-        batches.extend(mixed);
-    }
-    batches
-}
-
-fn batch(first_offset: i64, last_offset: i64, acknowledge_types: Vec<i8>) -> AcknowledgementBatch {
-    AcknowledgementBatch { first_offset, last_offset, acknowledge_types, ..Default::default() }
 }
 
 /// Acquired ranges of one partition.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use samsarrow_wire::messages::share_fetch::AcknowledgementBatch;
+
+use super::super::requests::encode;
 use super::*;
 
 const SESSION: SessionId = SessionId { node: 1, number: 1 };

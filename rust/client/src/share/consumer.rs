@@ -18,7 +18,7 @@ use super::member;
 use super::options::{AcknowledgementMode, ShareOptions};
 use super::rows::take_rows;
 use super::shared::Shared;
-use super::state::{Completed, Counters, Item, Outcomes, PendingCommit, State};
+use super::state::{Completed, Counters, Item, Outcomes, PendingCommit, State, Ticket};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -259,25 +259,26 @@ impl ShareConsumer {
     }
 
     /// Sends all acknowledgements and waits for the responses. In the implicit mode, the rows of the last poll are
-    /// accepted first. Returns the result of each partition with acknowledgements since the last commit.
+    /// accepted first. Returns the completed commit, which has the outcomes.
     ///
     /// # Errors
     /// Fails with [`Error::Timeout`] if a broker has not responded within `timeout`, and with [`Error::Wakeup`] after
     /// `wakeup` was called. The acknowledgements continue in the background.
-    pub async fn commit(&self, timeout: Duration) -> Result<Outcomes> {
+    pub async fn commit(&self, timeout: Duration) -> Result<Commit> {
         self.check_open()?;
         let ticket = self.shared.with(|state| {
             if self.shared.share.acknowledgement_mode == AcknowledgementMode::Implicit {
                 state.replace(RowState::Returned, RowState::Accept);
             }
-            state.begin_commit()
+            state.await_commit()
         });
+        let commit = Commit { shared: Arc::clone(&self.shared), ticket };
         self.shared.notify_tasks();
-        let is_done = |state: &State| state.is_complete(&ticket);
+        let is_done = |state: &State| state.is_complete(&commit.ticket);
         let is_ready = |state: &State| is_done(state) || state.closed || self.woken.load(Ordering::Acquire);
         self.wait_until(Instant::now() + timeout, is_ready).await;
-        if let Some(outcomes) = self.shared.with(|state| is_done(state).then(|| state.take_outcomes(&ticket))) {
-            return Ok(outcomes);
+        if self.shared.with(|state| is_done(state)) {
+            return Ok(commit);
         }
         self.check_open()?;
         if self.woken.swap(false, Ordering::AcqRel) {
@@ -379,6 +380,26 @@ impl ShareConsumer {
     /// Waits until a [`close`](Self::close) in progress has completed, but at most for `timeout`.
     pub async fn closed(&self, timeout: Duration) {
         let _ = tokio::time::timeout(timeout, self.ended.subscribe().wait_for(|ended| *ended)).await;
+    }
+}
+
+/// A commit that has completed. If it is dropped, as by a cancelled call, the next commit reports its outcomes.
+#[derive(Debug)]
+pub struct Commit {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+}
+
+impl Commit {
+    /// Returns the result of each partition with acknowledgements since the last commit.
+    pub fn outcomes(self) -> Outcomes {
+        self.shared.with(|state| state.take_outcomes(&self.ticket))
+    }
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        self.shared.with(|state| state.end_commit(&self.ticket));
     }
 }
 

@@ -14,7 +14,7 @@ mod session;
 mod shared;
 mod state;
 
-pub use consumer::ShareConsumer;
+pub use consumer::{Commit, ShareConsumer};
 pub use decisions::Acknowledgement;
 pub use options::{AcknowledgementMode, AcquireMode, ShareOptions};
 pub use state::{Completed, Counters, Outcomes};

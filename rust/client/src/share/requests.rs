@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::share_acknowledge::{AcknowledgePartition, AcknowledgeTopic};
-use samsarrow_wire::messages::share_fetch::{FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch};
+use samsarrow_wire::messages::share_fetch::{
+    AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch,
+};
 
-use super::acks::encode;
+use super::acks::Taken;
 use super::state::{PartitionId, Sent};
 use crate::cluster::metadata::{Leader, ReportedLeader};
 use crate::types::TopicPartition;
@@ -64,4 +66,39 @@ pub(super) fn acknowledge_topics(acknowledgements: &[Sent]) -> Vec<AcknowledgeTo
     }
     let topic = |(topic_id, partitions)| AcknowledgeTopic { topic_id, partitions, ..Default::default() };
     topics.into_iter().map(topic).collect()
+}
+
+/// Minimum length of a run of one type that becomes a batch with a single type, as in Java's client.
+const MIN_RUN: usize = 10;
+
+/// Returns the acknowledgements in the format of requests: sorted, disjoint batches with one type, or with one type for
+/// each offset.
+pub(super) fn encode(taken: &[Taken]) -> Vec<AcknowledgementBatch> {
+    let mut batches = Vec::new();
+    for range in taken {
+        let mut mixed: Option<AcknowledgementBatch> = None;
+        let mut offset = range.first;
+        for run in range.types.chunk_by(|a, b| a == b) {
+            let last = offset + run.len() as i64 - 1;
+            match run.first().copied().flatten() {
+                None => batches.extend(mixed.take()),
+                Some(kind) if run.len() >= MIN_RUN => {
+                    batches.extend(mixed.take());
+                    batches.push(batch(offset, last, vec![kind]));
+                }
+                Some(kind) => {
+                    let mixed = mixed.get_or_insert_with(|| batch(offset, last, Vec::new()));
+                    mixed.last_offset = last;
+                    mixed.acknowledge_types.extend(std::iter::repeat_n(kind, run.len()));
+                }
+            }
+            offset = last + 1;
+        }
+        batches.extend(mixed);
+    }
+    batches
+}
+
+fn batch(first_offset: i64, last_offset: i64, acknowledge_types: Vec<i8>) -> AcknowledgementBatch {
+    AcknowledgementBatch { first_offset, last_offset, acknowledge_types, ..Default::default() }
 }

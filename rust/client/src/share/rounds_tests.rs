@@ -122,6 +122,25 @@ fn rows_of_a_topic_that_was_created_again_have_an_outcome() {
 }
 
 #[test]
+fn later_commits_leave_outcomes_to_the_call_that_waits_for_them() {
+    for is_cancelled in [false, true] {
+        let mut state = state(&[(1, &[0])]);
+        let tp = TopicPartition::new("t", 0);
+        add_rows(&mut state, 1, 0, RowState::Accept);
+        let awaited = state.await_commit();
+        let sent = pending(&mut state, 1);
+        answer(&mut state, &sent, Err(Error::State("the lock has ended".into())));
+        if is_cancelled {
+            state.end_commit(&awaited);
+        }
+        let later = state.begin_commit();
+        let (own, others) = (is_cancelled, !is_cancelled);
+        assert_eq!(state.take_outcomes(&later).contains_key(&tp), own);
+        assert_eq!(state.take_outcomes(&awaited).contains_key(&tp), others);
+    }
+}
+
+#[test]
 fn each_commit_reports_the_outcomes_of_its_own_acknowledgements() {
     let mut state = state(&[(1, &[0]), (2, &[])]);
     let tp = TopicPartition::new("t", 0);

@@ -117,6 +117,8 @@ pub(super) struct State {
     outcomes: BTreeMap<u64, Outcomes>,
     /// Number of the commit that reports acknowledgements from now on.
     next_ticket: u64,
+    /// Numbers of the commits that a call waits for, and whose outcomes it has not taken.
+    awaited: BTreeSet<u64>,
     pub(super) commits: VecDeque<PendingCommit>,
     pub(super) completed: VecDeque<Completed>,
     pub(super) next_commit: u64,
@@ -147,6 +149,7 @@ impl State {
             lock_timeout: None,
             outcomes: BTreeMap::new(),
             next_ticket: 1,
+            awaited: BTreeSet::new(),
             commits: VecDeque::new(),
             completed: VecDeque::new(),
             next_commit: 0,
@@ -352,11 +355,26 @@ impl State {
         ticket.waits_for.iter().all(is_complete)
     }
 
-    /// Takes the results of all acknowledgements up to a commit that no earlier commit has reported.
+    /// Like [`begin_commit`](Self::begin_commit), for a call that takes the outcomes itself. Until
+    /// [`end_commit`](Self::end_commit), no later commit takes them.
+    pub(super) fn await_commit(&mut self) -> Ticket {
+        let ticket = self.begin_commit();
+        self.awaited.insert(ticket.number);
+        ticket
+    }
+
+    /// Ends a commit that a call waited for. Outcomes that it has not taken belong to the next commit.
+    pub(super) fn end_commit(&mut self, ticket: &Ticket) {
+        self.awaited.remove(&ticket.number);
+    }
+
+    /// Takes the results of all acknowledgements up to a commit, without those of earlier commits that a call waits for.
     pub(super) fn take_outcomes(&mut self, ticket: &Ticket) -> Outcomes {
-        let later = self.outcomes.split_off(&(ticket.number + 1));
+        let first = self.awaited.range(..ticket.number).next_back().map_or(0, |awaited| awaited + 1);
+        let mut found = self.outcomes.split_off(&first);
+        self.outcomes.append(&mut found.split_off(&(ticket.number + 1)));
         let mut outcomes = Outcomes::new();
-        for (tp, outcome) in std::mem::replace(&mut self.outcomes, later).into_values().flatten() {
+        for (tp, outcome) in found.into_values().flatten() {
             let known = outcomes.entry(tp).or_insert(Ok(()));
             if known.is_ok() {
                 *known = outcome;

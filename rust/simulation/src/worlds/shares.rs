@@ -264,7 +264,7 @@ impl Member<'_> {
         self.take_completed();
         match result {
             None => {}
-            Some(Ok(outcomes)) => self.outcomes(&outcomes, true),
+            Some(Ok(commit)) => self.outcomes(&commit.outcomes(), true),
             Some(Err(error)) => {
                 context.reached(format!("commit: {}", kind(&error)));
                 if !context.expects(&error) {
