@@ -15,12 +15,12 @@ use samsarrow_client::consumer::{Consumer, Polled};
 use samsarrow_client::fetcher::Rows;
 use samsarrow_client::group::Rebalance;
 use samsarrow_client::group::subscription::Subscription;
-use samsarrow_client::producer::ProducerRecord;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::records::{self, Records};
 use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
@@ -124,26 +124,16 @@ async fn watch_commits(group: Group) {
 
 /// Sends records to both topics until the disturbances end.
 async fn produce(group: Group, mut random: fastrand::Rng) {
-    let context = &group.context;
-    match options::producer(context, &[("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())]) {
-        Ok(producer) => {
-            for k in 0..1000 {
-                if context.is_calm() {
-                    break;
-                }
-                let topic = TOPICS[random.usize(..2)];
-                let record = ProducerRecord::new(topic, format!("{k}")).with_partition(random.i32(0..group.partitions));
-                if let Err(error) = producer.send(record).await {
-                    context.reached(format!("send: {}", kind(&error)));
-                }
-                if random.u8(..10) == 0 {
-                    sleep(Duration::from_millis(random.u64(..3000))).await;
-                }
-            }
-            drop(producer.close(Duration::from_secs(150)).await);
-        }
-        Err(error) => context.violation(format!("the producer cannot be created: {error}")),
-    }
+    let linger = [("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())];
+    let records = Records {
+        options: &linger,
+        count: 1000,
+        pause_every: 10,
+        max_pause_ms: 3000,
+        close_timeout: Duration::from_secs(150),
+    };
+    let place = |random: &mut fastrand::Rng| (TOPICS[random.usize(..2)], random.i32(0..group.partitions));
+    records::produce(&group.context, &mut random, records, place).await;
     group.lock().producing = false;
 }
 

@@ -3,6 +3,7 @@
 mod fetch;
 mod groups;
 mod produce;
+mod records;
 mod shares;
 mod topics;
 mod transactions;

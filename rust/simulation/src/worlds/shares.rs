@@ -13,11 +13,11 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type};
 use samsarrow_client::admin::{ConfigChange, ConfigResource};
-use samsarrow_client::producer::ProducerRecord;
 use samsarrow_client::share::{Acknowledgement, Outcomes, ShareConsumer};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::records::{self, Records};
 use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
@@ -111,25 +111,16 @@ async fn begin_at_earliest(context: &Context) {
 }
 
 async fn produce(group: Group, mut random: fastrand::Rng) {
-    let context = &group.context;
-    match options::producer(context, &[("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())]) {
-        Ok(producer) => {
-            for k in 0..600 {
-                if context.is_calm() {
-                    break;
-                }
-                let record = ProducerRecord::new(TOPIC, format!("{k}")).with_partition(random.i32(0..group.partitions));
-                if let Err(error) = producer.send(record).await {
-                    context.reached(format!("send: {}", kind(&error)));
-                }
-                if random.u8(..10) == 0 {
-                    sleep(Duration::from_millis(random.u64(..3000))).await;
-                }
-            }
-            drop(producer.close(Duration::from_secs(150)).await);
-        }
-        Err(error) => context.violation(format!("the producer cannot be created: {error}")),
-    }
+    let linger = [("linger.ms", "5".to_owned()), ("batch.size", "500".to_owned())];
+    let records = Records {
+        options: &linger,
+        count: 600,
+        pause_every: 10,
+        max_pause_ms: 3000,
+        close_timeout: Duration::from_secs(150),
+    };
+    let place = |random: &mut fastrand::Rng| (TOPIC, random.i32(0..group.partitions));
+    records::produce(&group.context, &mut random, records, place).await;
     group.lock().producing = false;
 }
 

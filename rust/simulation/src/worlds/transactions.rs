@@ -19,6 +19,7 @@ use samsarrow_client::types::TopicPartition;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::records::{self, Records};
 use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
 
@@ -77,24 +78,15 @@ pub(crate) async fn run(context: Context, mut random: fastrand::Rng) {
 
 /// Sends distinct values to the input topic, idempotently.
 async fn produce(copy: Copy, mut random: fastrand::Rng) {
-    let context = &copy.context;
-    let producer = match options::producer(context, &[("delivery.timeout.ms", "600000".to_owned())]) {
-        Ok(producer) => producer,
-        Err(error) => return context.violation(format!("the producer cannot be created: {error}")),
+    let records = Records {
+        options: &[("delivery.timeout.ms", "600000".to_owned())],
+        count: 300,
+        pause_every: 4,
+        max_pause_ms: 1500,
+        close_timeout: Duration::from_secs(300),
     };
-    for k in 0..300 {
-        if context.is_calm() {
-            break;
-        }
-        let record = ProducerRecord::new(INPUT, format!("{k}")).with_partition(random.i32(0..copy.partitions));
-        if let Err(error) = producer.send(record).await {
-            context.reached(format!("send: {}", kind(&error)));
-        }
-        if random.u8(..4) == 0 {
-            sleep(Duration::from_millis(random.u64(..1500))).await;
-        }
-    }
-    drop(producer.close(Duration::from_secs(300)).await);
+    let place = |random: &mut fastrand::Rng| (INPUT, random.i32(0..copy.partitions));
+    records::produce(&copy.context, &mut random, records, place).await;
     copy.producing.store(false, Ordering::Relaxed);
 }
 
