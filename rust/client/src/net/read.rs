@@ -88,11 +88,13 @@ async fn read_response(
         let received = if is_body { size.min(start.len()) } else { ID };
         let start = start.get_mut(..received).unwrap_or_default();
         reader.read_exact(start).await.map_err(|e| read_error(address, &e))?;
-        Ok((size, Bytes::copy_from_slice(start)))
+        let id = frame::correlation_id(start).ok_or_else(|| {
+            Error::protocol(address.clone(), format!("a response of {size} bytes has no correlation id"))
+        })?;
+        Ok((size, id, Bytes::copy_from_slice(start)))
     };
-    let (size, mut start) =
+    let (size, correlation_id, mut start) =
         timeout(timeout_limit, head).await.unwrap_or_else(|_| Err(body_timeout(address, timeout_limit)))?;
-    let correlation_id = frame::correlation_id(&start).unwrap_or_default();
     let Some(pending) = shared.take_oldest() else {
         return Err(Error::protocol(address.clone(), "a response arrived that belongs to no request"));
     };
