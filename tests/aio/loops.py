@@ -70,17 +70,17 @@ async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
         return None
 
 
-async def cancel_after(begun: threading.Event, work: Callable[[], Awaitable[Any]]) -> None:
-    """Runs `work` and cancels it after `begun` is set."""
+async def cancel_after(begun: Callable[[], bool], work: Callable[[], Awaitable[Any]]) -> None:
+    """Runs `work` and cancels it once `begun` returns True."""
     if _in_trio():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(work)
-            while not begun.is_set():
+            while not begun():
                 await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
         return
     task = asyncio.ensure_future(_coroutine(work))
-    while not begun.is_set() and not task.done():
+    while not begun() and not task.done():
         await asyncio.sleep(0.01)
     task.cancel()
     with suppress(asyncio.CancelledError):

@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -27,6 +28,9 @@ class Moto:
         self._server.start()
         host, port = self._server.get_host_and_port()
         self.url = f"http://{host}:{port}"
+        # Servers of a process share their schemas.
+        reset = urllib.request.Request(f"{self.url}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset, timeout=60).close()
         return self
 
     def __exit__(
