@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::acks::{SessionId, Taken};
 use super::requests::{acknowledge_topics, millis, reported_leader};
+use super::rounds::FINAL_EPOCH;
 use super::session::{RENEWALS, SessionTask};
 use super::state::{Sent, join_ranges};
 use crate::error::{Error, Result};
@@ -67,6 +68,29 @@ impl SessionTask {
                 self.failed(error.clone(), Vec::new());
                 Some(error)
             }
+        }
+    }
+
+    /// Releases records of a partition that the session does not list, so that other members get them at once.
+    pub(super) async fn release_unnamed(&mut self, id: SessionId, sent: &Sent) {
+        let Some(error) = self.resend(id, sent).await else { return };
+        tracing::warn!(
+            client_id = self.shared.cluster.client_id(),
+            group_id = self.shared.coordinator.group(),
+            "records of a topic without a known name cannot be released, and are delivered again after their locks: {error}"
+        );
+    }
+
+    /// Closes an earlier session that the broker still has, which releases its rows.
+    pub(super) async fn close_earlier(&mut self) {
+        if let Err(error) = self.send_acknowledgements(FINAL_EPOCH, false, &[]).await {
+            // The broker has no such session any more, or its connection is lost.
+            tracing::debug!(
+                client_id = self.shared.cluster.client_id(),
+                group_id = self.shared.coordinator.group(),
+                "the earlier share session with broker {} was closed before: {error}",
+                self.node
+            );
         }
     }
 

@@ -314,7 +314,10 @@ fn states_of(range: &AcquiredRecords, covered: i64) -> AcquiredStates {
 }
 
 /// Sorts the acquired ranges of a partition. Returns the valid ones, and the error of the first invalid one.
-fn valid_ranges(tp: &TopicPartition, acquired: &mut [AcquiredRecords]) -> (Vec<AcquiredRecords>, Option<Error>) {
+pub(super) fn valid_ranges(
+    tp: &TopicPartition,
+    acquired: &mut [AcquiredRecords],
+) -> (Vec<AcquiredRecords>, Option<Error>) {
     acquired.sort_unstable_by_key(|range| range.first_offset);
     let (mut valid, mut error, mut left, mut end) = (Vec::with_capacity(acquired.len()), None, MAX_ACQUIRED, 0);
     for range in acquired {

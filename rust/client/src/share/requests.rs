@@ -6,10 +6,11 @@ use std::time::Duration;
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::share_acknowledge::{AcknowledgePartition, AcknowledgeTopic};
 use samsarrow_wire::messages::share_fetch::{
-    AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch,
+    AcknowledgementBatch, AcquiredRecords, FetchPartition, FetchTopic, ForgottenTopic, LeaderIdAndEpoch,
 };
 
-use super::acks::Taken;
+use super::acks::{RowState, Taken};
+use super::decode::valid_ranges;
 use super::state::{PartitionId, Sent};
 use crate::cluster::metadata::{Leader, ReportedLeader};
 use crate::types::TopicPartition;
@@ -44,6 +45,20 @@ pub(super) fn fetch_topics(added: &[PartitionId], acknowledgements: &[Sent]) -> 
         ..Default::default()
     };
     topics.into_iter().map(topic).collect()
+}
+
+/// Returns the release of all records that a broker acquired in a partition whose topic has no known name. The id
+/// stands for the name.
+pub(super) fn release_of(topic_id: Uuid, partition: i32, mut acquired: Vec<AcquiredRecords>) -> Option<Sent> {
+    let tp = TopicPartition::new(format!("{topic_id:?}"), partition);
+    let (ranges, _) = valid_ranges(&tp, &mut acquired);
+    let release = |range: AcquiredRecords| Taken {
+        first: range.first_offset,
+        types: (range.first_offset..=range.last_offset).map(|_| Some(RowState::Release as i8)).collect(),
+        commits: Vec::new(),
+    };
+    let taken: Vec<Taken> = ranges.into_iter().map(release).collect();
+    (!taken.is_empty()).then_some(Sent { tp, topic_id, taken })
 }
 
 pub(super) fn forgotten_topics(forgotten: &[PartitionId]) -> Vec<ForgottenTopic> {

@@ -38,6 +38,8 @@ pub(super) enum Step {
         is_automatic: bool,
         acknowledgements: Vec<Sent>,
     },
+    /// Close the earlier session that the broker still has.
+    CloseEarlier,
     /// Nothing to do until something changes, or until the time.
     Wait(Option<Instant>),
     /// The consumer is closing, and the session is closed.
@@ -51,7 +53,10 @@ impl State {
         if self.has_lost() {
             self.fail_lost(now);
         }
-        let Some(session) = self.sessions.get(&node) else { return Step::End };
+        let Some(session) = self.sessions.get_mut(&node) else { return Step::End };
+        if std::mem::take(&mut session.has_earlier) {
+            return Step::CloseEarlier;
+        }
         let (id, epoch, flush) = (session.id, session.epoch, session.flush);
         if self.closing {
             return self.last_step(node, now);
@@ -105,7 +110,8 @@ impl State {
         Step::Wait(options.auto_renew.then(|| self.next_renewal(node, now)).flatten())
     }
 
-    /// Returns the request that closes the session and has the last acknowledgements, or the end.
+    /// Returns the request that closes the session and has the last acknowledgements, or the end. The broker then
+    /// releases all other rows of the session, also those of a response that arrived after the call of `close`.
     fn last_step(&mut self, node: i32, now: Instant) -> Step {
         let Some(session) = self.sessions.get(&node) else { return Step::End };
         let (id, is_open) = (session.id, session.epoch > 0);

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::acks::{Acquired, RowState, SessionId, any};
 use super::decode::{DecodedResponse, Fetched, ShareDecoder};
 use super::options::AcquireMode;
-use super::requests::{fetch_topics, forgotten_topics, millis, reported_leader};
+use super::requests::{fetch_topics, forgotten_topics, millis, release_of, reported_leader};
 use super::rounds::{FINAL_EPOCH, Step, next_epoch};
 use super::shared::Shared;
 use super::state::{Item, PartitionId, Sent};
@@ -77,6 +77,7 @@ pub(super) async fn run(shared: Arc<Shared>, node: i32) {
             Step::Acknowledge { epoch, is_renewal, is_automatic, acknowledgements } => {
                 task.acknowledge(epoch, is_renewal, is_automatic, acknowledgements).await;
             }
+            Step::CloseEarlier => task.close_earlier().await,
         }
         task.shared.notify_polls();
     }
@@ -172,6 +173,7 @@ impl SessionTask {
         }
         let mut outcomes: BTreeMap<PartitionId, (i16, Option<String>)> = BTreeMap::new();
         let (mut fetched, mut errors, mut leaders, mut refresh) = (Vec::new(), Vec::new(), Vec::new(), false);
+        let mut unnamed = Vec::new();
         let mut bytes = 0;
         // The metadata may have lost a topic that the broker still reads.
         let listed = shared.with(|state| {
@@ -187,6 +189,7 @@ impl SessionTask {
                 );
                 let Some(tp) = listed.get(&(topic.topic_id, index)).cloned() else {
                     refresh = true;
+                    unnamed.extend(release_of(topic.topic_id, index, partition.acquired_records));
                     continue;
                 };
                 leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));
@@ -212,6 +215,9 @@ impl SessionTask {
             let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
             self.outcome(id, sent, outcome, renewed_until).await;
         }
+        for sent in unnamed {
+            self.release_unnamed(id, &sent).await;
+        }
         let topic_ids: BTreeMap<TopicPartition, Uuid> =
             fetched.iter().map(|(topic_id, fetched)| (fetched.tp.clone(), *topic_id)).collect();
         let received_at = Instant::now();
@@ -222,7 +228,8 @@ impl SessionTask {
             state.counters.bytes_fetched_total += bytes as u64;
             state.queue.extend(errors.into_iter().map(Item::Error));
             let decoded = decoded.unwrap_or_else(|error| DecodedResponse::released(acquired, &error));
-            // The coordinator may have removed the member while the records were decoded.
+            // The coordinator may have removed the member while the records were fetched or decoded. The session is
+            // then closed by the next request, which releases these rows.
             if state.sessions.get(&self.node).is_none_or(|session| session.id != id) {
                 return;
             }
@@ -340,3 +347,7 @@ impl SessionTask {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

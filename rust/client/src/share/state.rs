@@ -40,6 +40,9 @@ pub(super) struct Session {
     /// True if acknowledgements must be sent without waiting for a poll.
     pub(super) flush: bool,
     pub(super) fetching: bool,
+    /// True if the broker may still have an earlier session of this member. It must be closed, because its rows stay
+    /// locked otherwise: neither a new session nor the end of the membership releases them.
+    pub(super) has_earlier: bool,
     /// Time before which no request is sent, after a failure.
     pub(super) not_before: Option<Instant>,
     /// True once the task has closed the session and ended.
@@ -182,6 +185,7 @@ impl State {
             acknowledged_for: 0,
             flush: false,
             fetching: false,
+            has_earlier: false,
             not_before: None,
             ended: false,
         };
@@ -189,12 +193,19 @@ impl State {
         true
     }
 
-    /// Ends the session of a broker, whose locks are lost with it. The next request opens a new one.
+    /// Ends the session of a broker, whose locks are lost with it. The next fetch opens a new one.
     pub(super) fn lose_session(&mut self, node: i32, error: &Error) {
         let number = self.next_session + 1;
         let Some(session) = self.sessions.get_mut(&node) else { return };
         let lost = session.id;
         self.next_session = number;
+        // With a lost connection, the broker has closed the session. After any other error it still has it, and also
+        // acquires the rows of a fetch in flight, whose response arrives too late.
+        let is_closed = match error {
+            Error::Server { code, .. } => *code == ErrorCode::SHARE_SESSION_NOT_FOUND,
+            _ => true,
+        };
+        session.has_earlier |= !is_closed && (session.epoch > 0 || session.fetching);
         session.id = SessionId { node, number };
         session.epoch = 0;
         session.listed.clear();
