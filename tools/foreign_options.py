@@ -196,6 +196,8 @@ def _refused(everyone: dict[str, set[str]]) -> Iterator[str]:
 
 def _unknown(everyone: dict[str, set[str]]) -> Iterator[str]:
     for client, names in everyone.items():
-        left = sorted(name for name in names - set(ROWS) - {"ssl.context"} if _instead(name) is None)
+        # The table also has the options of share consumers, which no other client of ours has.
+        ours = {*ROWS, *_our_defaults(), "ssl.context"}
+        left = sorted(name for name in names - ours if _instead(name) is None)
         if left:
             yield f"- {client}: {', '.join(f'`{name}`' for name in left)}"

@@ -60,6 +60,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "Offsets": ("enable.auto.", "auto."),
     "Fetching": ("isolation.", "fetch.", "max.partition.fetch", "queued.max", "check.crcs", "max.decompressed"),
     "Batches of a consumer": ("max.poll.records", "layout", "include."),
+    "Share consumers": ("share.",),
     "Delivery": ("acks", "enable.idempotence", "max.in.flight"),
     "Transactions": ("transaction",),
     "Batches of a producer": ("linger.", "batch.", "buffer.", "max.request", "compression.", "message.format"),

@@ -403,7 +403,7 @@ class ConsumerOptions(CommonOptions, total=False):
     """
     max_poll_records: int | None
     """The maximum number of rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not
-    objects.)
+    objects.) 2000 for share consumers, whose rows are locked from the fetch on.
     """
     check_crcs: bool | None
     """Whether the CRC of every batch is checked."""

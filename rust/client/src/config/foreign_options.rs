@@ -119,7 +119,6 @@ pub(super) const FOREIGN_INTERNALS: &[&str] = &[
     "resolve.cb",
     "sasl.oauthbearer.metadata.authentication.type",
     "selector",
-    "share.acknowledgement.mode",
     "sock.chunk.buffer.count",
     "sock.chunk.bytes",
     "socket.blocking.max.ms",

@@ -15,6 +15,7 @@ mod providers;
 mod registry;
 mod security;
 mod security_options;
+pub(crate) mod share;
 mod suggest;
 mod table;
 mod validation;
@@ -41,6 +42,7 @@ pub use security_options::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
     TlsOptions,
 };
+pub use share::SHARE_OPTIONS;
 pub use suggest::nearest;
 pub use table::{Kind, OPTIONS, OptionSpec};
 pub use value::OptionValue;
@@ -350,9 +352,15 @@ pub fn options_markdown() -> String {
          is the default. Options in milliseconds or seconds also take a `datetime.timedelta`.\n\n\
          | option | clients | values | default | meaning |\n|---|---|---|---|---|\n",
     );
-    for spec in OPTIONS {
-        let clients: Vec<_> = spec.clients.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
-        let clients = if clients.len() == 3 { "all".to_owned() } else { clients.join(", ") };
+    for spec in OPTIONS.iter().chain(SHARE_OPTIONS) {
+        let mut clients: Vec<_> = spec.clients.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
+        let is_of_consumers = spec.clients.contains(&ClientKind::Consumer);
+        let rejection = share::rejection(spec.name).filter(|_| is_of_consumers);
+        if rejection.is_none() && (is_of_consumers || spec.clients.is_empty()) {
+            clients.push("share consumer".to_owned());
+        }
+        let clients = if spec.clients.len() == 3 { "all".to_owned() } else { clients.join(", ") };
+        let rejection = rejection.map(|reason| format!(" Not of share consumers ({reason}).")).unwrap_or_default();
         let aliases = match spec.aliases {
             [] => String::new(),
             names => format!(" Also `{}`.", names.join("`, `")),
@@ -362,7 +370,7 @@ pub fn options_markdown() -> String {
             kind => kind.describe(),
         };
         let default = if spec.default.is_empty() { "–".to_owned() } else { format!("`{}`", spec.default) };
-        page += &format!("| `{}` | {clients} | {values} | {default} | {}{aliases} |\n", spec.name, spec.doc);
+        page += &format!("| `{}` | {clients} | {values} | {default} | {}{rejection}{aliases} |\n", spec.name, spec.doc);
     }
     page += "| `api.version.NAME` | all | whole number | – | The version of one API, for example `api.version.offset_commit`; \
              without it the highest that client and broker have in common. |\n\

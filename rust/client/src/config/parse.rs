@@ -7,6 +7,7 @@ use zeroize::Zeroize;
 
 use super::foreign_options::{FOREIGN_INTERNALS, FOREIGN_OPTIONS, canonical};
 use super::providers::{self, Providers};
+use super::share::{SHARE_OPTIONS, group_config, is_of_share_consumers};
 use super::table::{Kind, OPTIONS, OptionSpec, UNSUPPORTED};
 use super::value::OptionValue;
 use super::values::{Setting, Values};
@@ -140,6 +141,14 @@ pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&
         let text = format!("option {} belongs to a {}, not to this client ({kind:?})", spec.name, owners.join(" or "));
         return Err(Error::configuration(text));
     }
+    if is_of_share_consumers(dotted) {
+        return Err(Error::configuration(format!(
+            "option {dotted} belongs to a share consumer, not to this client ({kind:?})"
+        )));
+    }
+    if let Some(text) = group_config(dotted) {
+        return Err(Error::configuration(text));
+    }
     if UNSUPPORTED.contains(&dotted) {
         return Err(Error::configuration(format!(
             "option {name_given} configures a part of Java's client or of a broker, which this client does not have: leave it out"
@@ -153,7 +162,9 @@ pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&
             "option {name_given} configures a part of another client, which this client does not have: leave it out"
         )));
     }
-    let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
+    let own = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind));
+    let of_share_consumers = SHARE_OPTIONS.iter().filter(|_| kind == ClientKind::Consumer);
+    let candidates = own.chain(of_share_consumers).map(|spec| spec.name);
     let suggestion = nearest(dotted, candidates).map(|name| format!("; did you mean {name}?"));
     Err(Error::configuration(format!("option {name_given} is unknown{}", suggestion.unwrap_or_default())))
 }

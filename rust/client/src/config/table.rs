@@ -299,7 +299,7 @@ options! {
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
         "The maximum memory that fetched records take while they wait for `poll`, over all partitions, once decompressed and decoded.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
-        "The maximum number of rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
+        "The maximum number of rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.) 2000 for share consumers, whose rows are locked from the fetch on.";
     "check.crcs" C Kind::Bool, "true",
         "Whether the CRC of every batch is checked.";
     "max.decompressed.bytes" C Kind::Int(1, MAX), "268435456",

@@ -1,5 +1,6 @@
 //! Options of share consumers.
 
+use crate::config::share::{ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, rejection};
 use crate::config::{ClientKind, OptionValue, Options};
 use crate::error::{Error, Result};
 
@@ -30,26 +31,7 @@ pub struct ShareOptions {
     pub auto_renew: bool,
 }
 
-const ACKNOWLEDGEMENT_MODE: &str = "share.acknowledgement.mode";
-const ACQUIRE_MODE: &str = "share.acquire.mode";
 const MAX_POLL_RECORDS: &str = "max.poll.records";
-
-/// Options of consumers that share groups do not have, with the reason, as in Java's `ShareConsumerConfig`.
-const REJECTED: &[(&str, &str)] = &[
-    ("auto.offset.reset", "the group decides: samsarrow configs set group:NAME share.auto.offset.reset=earliest"),
-    ("enable.auto.commit", "share groups have no offsets to commit: records are acknowledged, see acknowledgement"),
-    ("auto.commit.interval.ms", "share groups have no offsets to commit: records are acknowledged"),
-    ("enable.auto.offset.store", "share groups have no offsets to commit: records are acknowledged"),
-    ("group.instance.id", "members of share groups are never static: leave it out"),
-    ("isolation.level", "the group decides: samsarrow configs set group:NAME share.isolation.level=read_committed"),
-    ("partition.assignment.strategy", "the coordinator assigns partitions: leave it out"),
-    ("session.timeout.ms", "the group decides: samsarrow configs set group:NAME share.session.timeout.ms=…"),
-    ("heartbeat.interval.ms", "the group decides: samsarrow configs set group:NAME share.heartbeat.interval.ms=…"),
-    ("group.protocol", "share groups have a protocol of their own: leave it out"),
-    ("group.remote.assignor", "the coordinator assigns partitions: leave it out"),
-    ("exclude.internal.topics", "share groups have no patterns, so every topic is named: leave it out"),
-    ("max.partition.fetch.bytes", "share groups limit whole responses: set fetch.max.bytes"),
-];
 
 impl ShareOptions {
     /// Parses the options of a share consumer, and those that it has in common with consumers.
@@ -69,10 +51,8 @@ impl ShareOptions {
         let (mut rest, mut has_max_poll_records) = (Vec::new(), false);
         for (name, value) in pairs {
             let dotted = name.replace('_', ".");
-            if let Some((rejected, reason)) = REJECTED.iter().find(|(rejected, _)| *rejected == dotted) {
-                return Err(Error::configuration(format!(
-                    "option {rejected} is not one of a share consumer: {reason}"
-                )));
+            if let Some(reason) = rejection(&dotted) {
+                return Err(Error::configuration(format!("option {dotted} is not one of a share consumer: {reason}")));
             }
             match &*dotted {
                 ACKNOWLEDGEMENT_MODE => {
@@ -126,6 +106,8 @@ fn invalid(name: &str, value: &OptionValue, first: &str, second: &str) -> Error 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::share::{REJECTED, SHARE_OPTIONS};
+    use crate::config::{Kind, OPTIONS, options_markdown};
 
     fn parse(pairs: &[(&str, &str)]) -> Result<(Options, ShareOptions)> {
         let required = [("bootstrap.servers", "h:1"), ("group.id", "g")];
@@ -158,9 +140,34 @@ mod tests {
             let text = parse(&[(name, "1")]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(": "), "{text}");
         }
+        let text = parse(&[("share.session.timeout.ms", "1")]).unwrap_err().to_string();
+        assert!(text.contains("samsarrow configs set group:NAME share.session.timeout.ms=VALUE"), "{text}");
         let text = parse(&[("share.acquire.mode", "strict")]).unwrap_err().to_string();
         assert_eq!(text, "option share.acquire.mode must be batch_optimized or record_limit, not \"strict\"");
         let text = ShareOptions::parse([("bootstrap.servers".to_owned(), OptionValue::Str("h:1".into()))], false);
         assert!(text.unwrap_err().to_string().contains("group.id"));
+    }
+
+    #[test]
+    fn the_table_has_the_options_of_share_consumers() {
+        let page = options_markdown();
+        let row = |name: &str| page.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap().to_owned();
+        for spec in SHARE_OPTIONS {
+            let Kind::Choice(words) = spec.kind else { panic!("{}", spec.name) };
+            assert!(words.contains(&spec.default) && words.iter().all(|word| parse(&[(spec.name, word)]).is_ok()));
+            assert!(row(spec.name).contains("| share consumer |"), "{}", row(spec.name));
+        }
+        for (name, reason) in REJECTED {
+            assert!(OPTIONS.iter().any(|spec| spec.name == *name), "{name}");
+            assert!(row(name).contains("| consumer |") && row(name).contains(reason), "{}", row(name));
+        }
+        assert!(row("fetch.max.wait.ms").contains("| consumer, share consumer |"));
+    }
+
+    #[test]
+    fn consumers_do_not_have_the_options_of_share_consumers() {
+        let pairs = [("share.acquire.mode".to_owned(), OptionValue::Str("record_limit".to_owned()))];
+        let text = Options::parse(ClientKind::Consumer, pairs).unwrap_err().to_string();
+        assert_eq!(text, "option share.acquire.mode belongs to a share consumer, not to this client (Consumer)");
     }
 }
