@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import samsarrow
-from samsarrow import Admin, NewTopic, TopicPartition
+from samsarrow import Admin, ConfigResource, NewTopic, TopicPartition
 from samsarrow._backup.folder import Folder
 from samsarrow._backup.settings import TopicSettings
 from samsarrow.backup import BackupError, BackupFile, BackupIncompleteError, BackupResult, backup, restore, verify
@@ -244,7 +244,34 @@ def test_retention_that_will_delete_restored_records(
     caplog.clear()
     ended = command("restore", tmp_path / "b", "-b", target, "--dry-run", *options)
     # Outside of pytest the log is on standard error, too.
-    assert (ended.err + caplog.text).count("t: retention will delete") == (warning is not None)
+    shown = ended.err + caplog.text
+    assert shown.count("t: retention will delete") == shown.count("restore with --config") == (warning is not None)
+
+
+def test_retention_that_deletes_records_of_a_restore_in_progress(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.alter_configs({ConfigResource.topic("t"): {"retention.ms": DAY}})
+        fill(broker.bootstrap_servers, "t", 5, timestamp=pa.array([0] * 5, pa.timestamp("ms", "UTC")))
+        backup(["t"], tmp_path / "b", bootstrap_servers=broker.bootstrap_servers)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    advised = "interrupt this run and repeat it with --config retention.ms=-1"
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicSettings, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            restore(tmp_path / "b", bootstrap_servers=target)
+    [done] = restore(tmp_path / "b", bootstrap_servers=target, configs={"retention.ms": -1}).topics
+    assert (done.state, done.written, done.warnings) == ("unfinished", 0, ())
+    with Admin(bootstrap_servers=target) as admin:
+        own = admin.describe_configs([ConfigResource.topic("t")])[ConfigResource.topic("t")]
+        assert own["retention.ms"].value == "-1"
+    [again] = restore(tmp_path / "b", bootstrap_servers=target, topic_map={"t": "u"}).topics
+    assert advised in again.warnings[0]
+    assert "samsarrow configs set topic:u retention.ms=-1" in again.warnings[0]
 
 
 class Defaults(TopicSettings):

@@ -34,7 +34,9 @@ class BackupIncompleteError(BackupError):
 
 
 class RestoreIncompleteError(BackupError):
-    """A restore failed after it had begun to write. The same call continues it. The cause is the first error.
+    """A restore failed after it had begun to write. The cause is the first error.
+
+    The same call continues it, unless `retriable` is false, because a topic has other records than the backup.
 
     Attributes:
         written: number of records that the call has written, by topic.

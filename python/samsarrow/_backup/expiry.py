@@ -18,13 +18,14 @@ class Retention(NamedTuple):
     size: int
 
 
-def expiry_warnings(folder: Path, topic: TopicBackup, retention: Retention) -> list[str]:
+def expiry_warnings(folder: Path, topic: TopicBackup, retention: Retention, name: str | None) -> list[str]:
     """Returns a warning for each setting with which retention will delete restored records.
 
     Args:
         folder: folder of the backup.
         topic: the topic in the backup.
         retention: retention of the restored topic.
+        name: name of the topic that is being restored; None if the restore has not begun.
     """
     warnings = []
     if retention.milliseconds >= 0:
@@ -33,8 +34,7 @@ def expiry_warnings(folder: Path, topic: TopicBackup, retention: Retention) -> l
             age = timedelta(milliseconds=retention.milliseconds)
             warnings.append(
                 f"retention will delete {older:,} of {topic.rows:,} records, which are older than "
-                f"retention.ms={retention.milliseconds} ({age}): restore with --config retention.ms=-1 "
-                "(configs={'retention.ms': -1}) to keep them"
+                f"retention.ms={retention.milliseconds} ({age}): {_remedy('retention.ms', name)}"
             )
     if retention.size >= 0:
         # Files of a backup are usually smaller than the log, so retention may delete records of others, too.
@@ -42,7 +42,18 @@ def expiry_warnings(folder: Path, topic: TopicBackup, retention: Retention) -> l
         if large:
             warnings.append(
                 f"retention will delete the first records of {len(large)} of {len(topic.partitions)} partitions "
-                f"(the first is {large[0]}), whose files are larger than retention.bytes={retention.size}: restore "
-                "with --config retention.bytes=-1 (configs={'retention.bytes': -1}) to keep them"
+                f"(the first is {large[0]}), whose files are larger than retention.bytes={retention.size}: "
+                f"{_remedy('retention.bytes', name)}"
             )
     return warnings
+
+
+def _remedy(setting: str, name: str | None) -> str:
+    """Returns the advice for keeping the records."""
+    option = f"--config {setting}=-1 (configs={{'{setting}': -1}})"
+    if name is None:
+        return f"restore with {option} to keep them"
+    return (
+        f"to keep them, interrupt this run and repeat it with {option}, or set {setting} as soon as it is complete: "
+        f"samsarrow configs set topic:{name} {setting}=-1"
+    )

@@ -116,7 +116,9 @@ class RestoreRun:
                 if target.state == "new":
                     self._create(settings, target, validate_only=True)
                 if target.state != "present":
-                    target.warnings = expiry_warnings(self._folder, target.backup, settings.retention(target.final))
+                    topic = None if self._dry_run else target.name
+                    retention = settings.retention(target.final)
+                    target.warnings = expiry_warnings(self._folder, target.backup, retention, topic)
                     for warning in target.warnings:
                         _log.warning("%s: %s", target.name, warning)
             if self._dry_run:
@@ -137,21 +139,29 @@ class RestoreRun:
                     else error
                 )
                 written = {target.name: target.written for target in self.targets}
-                incomplete = RestoreIncompleteError(f"{text}; {self._report()}", written)
+                # Errors of backups are raised here for records in the topic that are not those of the backup.
+                differs = isinstance(error, BackupError)
+                incomplete = RestoreIncompleteError(f"{text}; {self._report(differs)}", written)
+                incomplete.retriable = not differs
                 for note in getattr(error, "__notes__", ()):
                     incomplete.add_note(note)
                 raise incomplete from error
             except KeyboardInterrupt as interrupted:
-                interrupted.add_note(self._report())
+                interrupted.add_note(self._report(False))
                 raise
 
-    def _report(self) -> str:
-        """Returns the number of records that this run has written, for errors."""
+    def _report(self, differs: bool) -> str:
+        """Returns the number of records that this run has written, and the remedy, for errors.
+
+        Args:
+            differs: whether a topic has other records than the backup, so that it cannot be continued.
+        """
         written = ", ".join(f"{t.written:,} to {t.name}" for t in self.targets)
-        return (
-            f"the restore is not complete: this run has written {written}. Run it again to continue, or delete the "
-            "topics, which keep all records until then"
-        )
+        if differs:
+            remedy = "Stop other clients that write to this topic, delete it, and run the restore again"
+        else:
+            remedy = "Run it again to continue, or delete the topics, which keep all records until then"
+        return f"the restore is not complete: this run has written {written}. {remedy}"
 
     def _check_files(self) -> None:
         """Compares all files with the manifest before anything is written."""
@@ -170,27 +180,28 @@ class RestoreRun:
         if listing is None:
             return "new"
         count = len(target.backup.partitions)
+        # Deleting loses records, so it is named last.
+        remedy = f"restore to another name with --topic-map {target.backup.name}=NAME (topic_map), or delete the topic"
         if listing.partitions != count:
             raise BackupError(
                 f"topic {target.name} exists with {listing.partitions} partitions, and the backup of "
-                f"{target.backup.name} has {count}: delete the topic, or restore to another name with --topic-map "
-                f"{target.backup.name}=NAME (topic_map)"
+                f"{target.backup.name} has {count}: {remedy}"
             )
         own, _ = settings.of(target.name)
         if is_loading(own):
             return "unfinished"
         first, end = (self._offsets(admin, target, spec) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST))
         filled = [tp for tp in first if first[tp] < end[tp]]
-        if own == target.final and bool(filled) == bool(target.backup.rows) and self._is_equal(target):
+        changed = sorted(name for name in own.keys() | target.final if own.get(name) != target.final.get(name))
+        if not changed and bool(filled) == bool(target.backup.rows) and self._is_equal(target):
             return "present"
         if not filled:
             return "empty"
-        remedy = f"delete the topic, or restore to another name with --topic-map {target.backup.name}=NAME (topic_map)"
-        if own != target.final:
-            changed = sorted(name for name in own.keys() | target.final if own.get(name) != target.final.get(name))
+        if changed and self._is_equal(target):
             raise BackupError(
-                f"topic {target.name} exists with records, and with other settings than the restore would set "
-                f"({', '.join(changed)}): {remedy}"
+                f"topic {target.name} has the records of the backup already, and other settings than the restore "
+                f"would set ({', '.join(changed)}): set these with `samsarrow configs set topic:{target.name}`, or "
+                f"{remedy}"
             )
         raise BackupError(
             f"topic {target.name} exists with other records than the backup: {name_of(filled[0])} has offsets "
@@ -323,7 +334,7 @@ class RestoreRun:
                 if receipt.base_offset not in (offset, -1):
                     raise BackupError(
                         f"{name_of(tp)}: a record was written to offset {receipt.base_offset} in place of {offset}: "
-                        "another client writes to the topic; delete the topic, and restore it again"
+                        "another client writes to the topic"
                     )
                 offset += receipt.count
                 count += receipt.count
