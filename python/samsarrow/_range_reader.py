@@ -11,7 +11,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._bounded_reader import set_ends
 from samsarrow._sync import run_sync
-from samsarrow.exceptions import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
+from samsarrow.exceptions import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class RangeReader:
 
         Raises:
             OffsetOutOfRangeError: offsets do not exist any more, or the topic was deleted and created again.
+            UnknownTopicOrPartitionError: the topic was deleted.
             KafkaTimeoutError: no partition made progress within the limit. The message names the partitions.
             BadValueError: the next row cannot be decoded.
         """
@@ -215,6 +216,8 @@ class RangeReader:
         except KafkaTimeoutError as error:
             self._cause, self._catching_up = self._cause or error, True
             return
+        except UnknownTopicOrPartitionError as error:
+            raise self._deleted(unfinished, error) from error
         lost = False
         for tp in unfinished:
             if firsts[tp] > (position := self._positions[tp]):
@@ -241,6 +244,8 @@ class RangeReader:
         except KafkaTimeoutError as error:
             self._cause = self._cause or error
             return
+        except UnknownTopicOrPartitionError as error:
+            raise self._deleted(unfinished, error) from error
         for tp, end in ends.items():
             if end < self._ends[tp]:
                 await self._check_topic()
@@ -252,14 +257,24 @@ class RangeReader:
                     )
 
     def _timeout(self, unfinished: list[TopicPartition]) -> KafkaTimeoutError:
+        cause = "the log has the reason" if self._cause is None else str(self._cause)
+        error = KafkaTimeoutError(f"no record arrived for {self._limit:g} s: {self._progress(unfinished)}; {cause}")
+        error.__cause__ = self._cause
+        return error
+
+    def _deleted(self, unfinished: list[TopicPartition], cause: KafkaError) -> UnknownTopicOrPartitionError:
+        """Returns the error for a topic that was deleted, and not created again."""
+        return UnknownTopicOrPartitionError(
+            f"topic {unfinished[0].topic} was deleted during the read or before it, or this client may not describe it "
+            f"any more: {self._progress(unfinished)}; {cause}"
+        )
+
+    def _progress(self, unfinished: list[TopicPartition]) -> str:
+        """Returns the positions and ends of partitions for an error."""
         where = ", ".join(
             f"{name_of(tp)} at offset {self._positions[tp]} of {self._ends[tp]}" for tp in unfinished[:_NAMED]
         )
-        more = f" and {len(unfinished) - _NAMED} more partitions" if len(unfinished) > _NAMED else ""
-        cause = "the log has the reason" if self._cause is None else str(self._cause)
-        error = KafkaTimeoutError(f"no record arrived for {self._limit:g} s: {where}{more}; {cause}")
-        error.__cause__ = self._cause
-        return error
+        return where + (f" and {len(unfinished) - _NAMED} more partitions" if len(unfinished) > _NAMED else "")
 
 
 class RangeBatches:

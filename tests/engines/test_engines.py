@@ -81,6 +81,32 @@ def test_topic_that_was_created_again(read: Read) -> None:
             read(plan)
 
 
+def test_topic_that_was_deleted(read: Read) -> None:
+    with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        write(broker.bootstrap_servers, "t", 0, 100)
+        plan = ranges.plan("t", bootstrap_servers=broker.bootstrap_servers)
+        admin.delete_topics(["t"])
+        with pytest.raises(Exception, match=r"topic t was deleted .* t-0 at offset 0 of 100"):
+            read(plan)
+
+
+def test_datafusion_reports_failed_lookups_of_times_without_traceback() -> None:
+    need("datafusion")
+    import datafusion
+
+    context, query = datafusion.SessionContext(), "SELECT count(*) FROM {} WHERE timestamp > '2026-01-01T00:10:00Z'"
+    with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        write(broker.bootstrap_servers, "t", 0, 100)
+        plan = ranges.plan("t", bootstrap_servers=broker.bootstrap_servers, timeout=2)
+        context.register_table("deleted", samsarrow.datafusion.table(plan))
+        admin.delete_topics(["t"])
+        with pytest.raises(Exception, match="OffsetOutOfRangeError: topic t was deleted") as deleted:
+            context.sql(query.format("deleted")).to_pydict()
+    with pytest.raises(Exception, match="KafkaTimeoutError: topic t: offsets of the condition's times") as away:
+        context.sql(query.format("deleted")).to_pydict()
+    assert "Traceback" not in f"{deleted.value}{away.value}"
+
+
 def test_brokers_that_are_away(read: Read) -> None:
     with Broker(topics={"t": 1}) as broker:
         write(broker.bootstrap_servers, "t", 0, 100)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from samsarrow.exceptions import ConfigurationError
+from samsarrow.exceptions import ConfigurationError, KafkaError
 from samsarrow.integrations import check_plan
 from samsarrow.integrations.parts import Condition, Part, merged
 from samsarrow.integrations.pushdown import matching
@@ -86,14 +86,18 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]
 
     def get_fragments(self, filter: Condition | None = None) -> Iterator[_Fragment]:  # noqa: A002
         """Yields the parts that DataFusion reads at the same time."""
-        splits = merged(matching(self._plan, filter, self._lateness), os.cpu_count() or 1)
+        try:
+            splits = merged(matching(self._plan, filter, self._lateness), os.cpu_count() or 1)
+        except KafkaError as error:
+            # DataFusion adds the traceback as text to the message of an error that is raised here.
+            return iter([_Fragment(error)])
         return map(_Fragment, splits or (None,))
 
 
 class _Fragment:
-    """Split that DataFusion reads; None is an empty table."""
+    """Split that DataFusion reads; None is an empty table, and an error is raised by the read."""
 
-    def __init__(self, split: Split | None) -> None:
+    def __init__(self, split: Split | KafkaError | None) -> None:
         self._split = split
 
     def scanner(
@@ -111,7 +115,11 @@ class _Scanner:
     """Scanner of a fragment."""
 
     def __init__(
-        self, schema: pa.Schema, columns: list[str] | None, condition: Condition | None, split: Split | None
+        self,
+        schema: pa.Schema,
+        columns: list[str] | None,
+        condition: Condition | None,
+        split: Split | KafkaError | None,
     ) -> None:
         self._columns = tuple(schema.names if columns is None else columns)
         self.projected_schema = pa.schema([schema.field(name) for name in self._columns])
@@ -119,6 +127,8 @@ class _Scanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows."""
+        if isinstance(self._split, KafkaError):
+            raise self._split.with_traceback(None)
         return iter(()) if self._split is None else Part(self._split, self._columns, self._condition).batches()
 
 

@@ -19,6 +19,7 @@ from pyarrow.fs import LocalFileSystem
 from samsarrow._range_reader import recreated
 from samsarrow._sync import run_sync
 from samsarrow.consumer import Consumer
+from samsarrow.exceptions import KafkaTimeoutError
 from samsarrow.integrations.parts import Condition
 from samsarrow.ranges import OffsetRange, Plan, Split
 from samsarrow.ranges.lookup import TopicIds
@@ -116,6 +117,10 @@ def _in_time(plan: Plan, bounds: Bounds, guarantees: _Guarantees, lateness: time
                 tp: (start, end if (at := times[tp]) is None else min(end, at.offset))
                 for tp, (start, end) in found.items()
             }
+    except KafkaTimeoutError as error:
+        raise KafkaTimeoutError(
+            f"topic {plan.topic}: offsets of the condition's times were not found: {error}"
+        ) from error
     finally:
         run_sync(consumer._close(False, 0))
     return {tp: (start, end) for tp, (start, end) in found.items() if start < end}

@@ -238,6 +238,7 @@ class Split:
             ConfigurationError: an option is invalid on this machine.
             OffsetOutOfRangeError: raised by the reader if retention removed offsets that are not read yet, unless the
                 plan has `on_data_loss="skip"`; if the log was truncated; or if the topic was deleted and recreated.
+            UnknownTopicOrPartitionError: raised by the reader if the topic was deleted.
             KafkaTimeoutError: raised by the reader if no offset was read for `timeout` seconds. The message names the
                 partitions.
             BadValueError: raised by the reader if a value cannot be decoded.
