@@ -13,7 +13,6 @@ from samsarrow.types import ConsumerRecord, PartitionReceipt, PartOutcome, Recor
 
 __all__ = [
     "Admin",
-    "AwsReply",
     "BatchDelivery",
     "Batches",
     "Begin",
@@ -256,11 +255,6 @@ class TextWriter:
 class Reply:
     def give(self, result: Any) -> None: ...
     def fail(self, reason: str) -> None: ...
-
-@final
-class AwsReply:
-    def give(self, key_id: str, secret: str, token: str | None) -> None: ...
-    def fail(self, raised: BaseException, text: str, passing: bool) -> None: ...
 
 @final
 class TokenReply:

@@ -76,7 +76,7 @@ class GlueSchemaRegistry(GlueClient, BlockingRegistry):
     """A client of AWS Glue Schema Registry, which formats accept in place of a `SchemaRegistry`.
 
     Credentials come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`), otherwise
-    from profiles, containers, instances and roles, for which botocore must be installed (`samsarrow[aws]`).
+    from a web identity, a profile, the container or the instance; docs/security.md describes the order.
 
     Schemas by UUID are cached without expiry. Concurrent lookups of a schema share one request. Safe to use from
     several threads and event loops; other processes can unpickle it. The client connects on the first call.

@@ -1,6 +1,6 @@
 """AWS_MSK_IAM: the payload sent to an MSK broker has the signature that botocore computes."""
 
-import importlib
+import os
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -39,9 +39,8 @@ def msk(tmp_path: Path) -> Iterator[Msk]:
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leaves credentials only in a file of profiles, and no instance metadata; does slow imports in advance."""
-    importlib.import_module("botocore.session")
-    for name in [*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION"]:
+    """Leaves credentials only in a file of profiles, and no instance metadata."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name, raising=False)
     profiles = tmp_path / "credentials"
     profiles.write_text(PROFILES)
@@ -119,17 +118,29 @@ def test_credentials_are_read_at_each_login(msk: Msk, monkeypatch: pytest.Monkey
     assert payload["x-amz-credential"].startswith("AKIDNEXT/")
 
 
+def test_credentials_from_process(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, sys\n"
+        "keys = {'Version': 1, 'AccessKeyId': sys.argv[1], 'SecretAccessKey': 'pr0/s3cret+', 'SessionToken': 't'}\n"
+        "print(json.dumps(keys | {'Expiration': '2099-01-01T00:00:00Z'}))\n"
+    )
+    command = f'"{sys.executable}" "{program}" AKIDPROCESS'
+    (tmp_path / "config").write_text(f"[profile work]\ncredential_process = {command}\n")
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    payload, _ = logs_in(msk)
+    assert payload["x-amz-credential"].startswith("AKIDPROCESS/")
+    assert payload["x-amz-signature"] == signature(payload, "pr0/s3cret+", monkeypatch)
+
+
 def test_missing_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     _, error = logs_in(msk)
     assert isinstance(error, AuthenticationError)
-    assert "botocore finds none" in str(error)
+    for source in ("environment: AWS_ACCESS_KEY_ID", "web identity: ", "profile default: ", "container: ", "instance "):
+        assert source in str(error)
     _, error = logs_in(msk, sasl_jaas_config=f'{MODULE} required awsProfileName="nobody";')
-    assert "ProfileNotFound" in str(error)
-    assert type(error.__cause__).__name__ == "ProfileNotFound"
-    monkeypatch.setitem(sys.modules, "botocore.session", None)
-    _, error = logs_in(msk)
-    assert "pip install 'botocore>=1.30'" in str(error)
+    assert "profile nobody does not exist" in str(error)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
     _, error = logs_in(msk)
     assert "environment variable AWS_SECRET_ACCESS_KEY is missing" in str(error)

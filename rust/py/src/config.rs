@@ -11,7 +11,7 @@ use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, Opti
 use samsarrow_client::error::{Error, class_name};
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::{aws, metrics, token_provider};
+use crate::{metrics, token_provider};
 
 /// Parses (name, value) pairs according to the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
@@ -53,7 +53,6 @@ pub(crate) fn parse_with<T>(
     let (mut options, more) = parse_pairs(values).map_err(|error| to_py(py, &error))?;
     if let Some(sasl) = &mut options.common.security.sasl {
         token_provider::provide(py, sasl, provider)?;
-        aws::provide(py, sasl)?;
     }
     options.common.metrics.observer = observer;
     for remark in options.remarks() {

@@ -2,7 +2,6 @@
 
 mod admin;
 mod assignor;
-mod aws;
 mod codec;
 mod config;
 mod consumer;
@@ -78,8 +77,6 @@ mod _core {
     };
     #[pymodule_export]
     use super::assignor::Reply;
-    #[pymodule_export]
-    use super::aws::AwsReply;
     #[pymodule_export]
     use super::codec::{decode_batches, digest_rows, empty_batch, encode_batches, write_values};
     #[pymodule_export]

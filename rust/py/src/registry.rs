@@ -11,8 +11,8 @@ use samsarrow_client::config::{GlueOptions, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error;
 use samsarrow_client::schema_registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
 
+use crate::config;
 use crate::value_options::PySchemaId;
-use crate::{aws, config};
 
 /// Name, subject and version of a reference.
 type PyReference = (String, String, i32);
@@ -65,8 +65,6 @@ impl Registry {
     ) -> PyResult<Self> {
         let aws = aws.into_iter().map(|(name, value)| (name, value.into())).collect();
         let glue = GlueOptions::new(region, registry, compatibility, aws).map_err(|error| to_py(py, &error))?;
-        let provider = aws::provider(py, &glue.aws)?;
-        let glue = GlueOptions { provider, ..glue };
         let options = RegistryOptions::glue(glue, endpoint, option_values(py, &options)?);
         Self::create(py, options)
     }

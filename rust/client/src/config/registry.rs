@@ -7,9 +7,9 @@ use super::parse::find;
 use super::table::{Kind, OptionSpec};
 use super::values::{Setting, Values};
 use super::{ClientKind, OptionValue, TlsOptions, nearest};
-use crate::config::credentials::{AwsProvider, region_of_environment};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+use crate::security::aws::{domain, region_of_environment};
 
 const MAX: i64 = i32::MAX as i64;
 
@@ -77,8 +77,6 @@ pub struct GlueOptions {
     pub compatibility: String,
     /// Options that select credentials, with the names of MSK's login module.
     pub aws: Vec<(String, Secret)>,
-    /// Source of credentials that the application supplies.
-    pub provider: Option<AwsProvider>,
 }
 
 /// Compatibility modes of AWS Glue Schema Registry.
@@ -114,13 +112,12 @@ impl GlueOptions {
                 "registry_name must not be empty; the default registry of AWS is default-registry",
             ));
         }
-        Ok(Self { region, registry: registry.to_owned(), compatibility, aws, provider: None })
+        Ok(Self { region, registry: registry.to_owned(), compatibility, aws })
     }
 
     /// Returns the URL of AWS Glue in the region.
     fn url(&self) -> String {
-        let suffix = if self.region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        format!("https://glue.{}.{suffix}", self.region)
+        format!("https://glue.{}.{}", self.region, domain(&self.region))
     }
 }
 

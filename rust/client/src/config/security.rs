@@ -90,7 +90,6 @@ impl Values {
             },
             oauth: self.oauth()?,
             aws: Vec::new(),
-            aws_provider: None,
             refresh: RefreshOptions {
                 window_factor: self.float("sasl.login.refresh.window.factor"),
                 window_jitter: self.float("sasl.login.refresh.window.jitter"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::credentials::{AwsProvider, Provider};
+use crate::config::credentials::Provider;
 use crate::secret::Secret;
 
 /// `security.protocol`.
@@ -188,8 +188,6 @@ pub struct SaslOptions {
     pub oauth: OAuthOptions,
     /// Options of AWS_MSK_IAM, by the names that they have in Java's login module.
     pub aws: Vec<(String, Secret)>,
-    /// Source of AWS credentials that the application implements.
-    pub aws_provider: Option<AwsProvider>,
     /// Renewal of tokens.
     pub refresh: RefreshOptions,
     /// Timeout for connecting to a token issuer.

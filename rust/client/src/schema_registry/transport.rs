@@ -243,7 +243,7 @@ impl Transport {
         match (&self.login, target) {
             (Login::Aws(sources, region), Some(target)) => {
                 let credentials = sources.find().await?;
-                aws::sign(&mut headers, &credentials, region, &client.endpoint.authority(), target, body)?;
+                headers = aws::sign(&credentials, region, &client.endpoint.authority(), target, body)?;
             }
             (login, _) => {
                 headers.insert(ACCEPT, ACCEPTED);
@@ -344,7 +344,7 @@ fn from_connection_error(error: Error) -> Error {
 /// Returns the login and the secrets to redact.
 fn login(options: &RegistryOptions) -> Result<(Login, Vec<Secret>)> {
     if let Some(glue) = &options.glue {
-        let sources = CredentialSources::new(&glue.aws, glue.provider.clone());
+        let sources = CredentialSources::new(&glue.aws);
         return Ok((Login::Aws(sources, glue.region.clone()), Vec::new()));
     }
     let (text, mut secrets) = match &options.login {

@@ -1,6 +1,6 @@
 //! TLS configuration and login of a client, which are built from its options and shared by all its connections.
 
-pub mod aws;
+pub(crate) mod aws;
 pub(crate) mod http;
 pub mod redact;
 pub mod sasl;

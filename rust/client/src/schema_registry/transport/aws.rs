@@ -3,51 +3,28 @@
 use std::time::SystemTime;
 
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::HeaderMap;
 use serde_json::Value;
 
 use super::{ErrorResponse, Responded, registry_error};
-use crate::config::credentials::AwsCredentials;
 use crate::error::{Error, Result};
-use crate::security::aws::Scope;
+use crate::security::aws::AwsCredentials;
+use crate::security::aws::signature::{Scope, signed_headers};
 use crate::security::http::{Endpoint, Response};
 
 const SERVICE: &str = "glue";
 const JSON: &str = "application/x-amz-json-1.1";
-const DATE: HeaderName = HeaderName::from_static("x-amz-date");
-const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
-const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Adds the headers of a request to the operation `target`, with the signature.
+/// Returns the headers of a request to the operation `target`, with the signature.
 pub(super) fn sign(
-    headers: &mut HeaderMap,
     credentials: &AwsCredentials,
     region: &str,
     host: &str,
     target: &'static str,
     body: &str,
-) -> Result<()> {
+) -> Result<HeaderMap> {
     let scope = Scope::new(SystemTime::now(), region, SERVICE);
-    let mut signed = vec![("content-type", JSON), ("host", host), ("x-amz-date", &*scope.time)];
-    if let Some(token) = &credentials.token {
-        signed.push(("x-amz-security-token", token.reveal()));
-    }
-    signed.push(("x-amz-target", target));
-    let authorization = scope.authorization(credentials, &signed, body.as_bytes());
-    let invalid = |_| Error::authentication("AWS credentials", "they have characters that HTTP headers cannot have");
-    let secret = |text: &str| {
-        let mut value = HeaderValue::try_from(text).map_err(invalid)?;
-        value.set_sensitive(true);
-        Ok::<_, Error>(value)
-    };
-    headers.insert(AUTHORIZATION, secret(authorization.reveal())?);
-    if let Some(token) = &credentials.token {
-        headers.insert(TOKEN, secret(token.reveal())?);
-    }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-    headers.insert(DATE, HeaderValue::try_from(scope.time.as_str()).map_err(invalid)?);
-    headers.insert(TARGET, HeaderValue::from_static(target));
-    Ok(())
+    signed_headers(&scope, credentials, host, JSON, Some(target), body)
 }
 
 /// Reads a response of AWS Glue. Errors are JSON objects with a type such as `EntityNotFoundException`.

@@ -10,7 +10,7 @@ use crate::security::http::percent_decode;
 const MAX_SIZE: u64 = 4 << 20;
 
 /// Returns the text of a file. Fails if the file exceeds the maximum size.
-pub(super) fn read_text(path: &Path) -> io::Result<String> {
+pub(in crate::security) fn read_text(path: &Path) -> io::Result<String> {
     let file = std::fs::File::open(path)?;
     let mut text = String::new();
     let size = file.take(MAX_SIZE + 1).read_to_string(&mut text)?;
@@ -24,7 +24,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// Fails with [`Error::Authentication`] if the file cannot be read.
-pub(super) async fn read_trimmed(name: &str, path: &Path) -> Result<String> {
+pub(in crate::security) async fn read_trimmed(name: &str, path: &Path) -> Result<String> {
     let owned = path.to_owned();
     let read = tokio::task::spawn_blocking(move || read_text(&owned)).await;
     let read = read.unwrap_or_else(|_| Err(io::Error::other("reading was cancelled")));

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{BoxFuture, Exchange, Mechanism};
-use crate::config::credentials::{AwsCredentials, region_of_environment};
 use crate::config::{Protocol, SaslOptions, SecurityOptions};
 use crate::error::{Error, Result};
-use crate::security::aws::{ALGORITHM, CredentialSources, Scope, percent_encode, sha256_hex};
+use crate::security::aws::signature::{ALGORITHM, Scope, percent_encode, sha256_hex};
+use crate::security::aws::{AwsCredentials, CredentialSources, region_of_environment};
 
 const ACTION: &str = "kafka-cluster:Connect";
 const SERVICE: &str = "kafka-cluster";
@@ -43,7 +43,7 @@ impl Iam {
                 )));
             }
         }
-        Ok(Self { credentials: CredentialSources::new(&sasl.aws, sasl.aws_provider.clone()) })
+        Ok(Self { credentials: CredentialSources::new(&sasl.aws) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! SASL logins: exchanges of tokens between a mechanism and a broker, in SaslHandshake and SaslAuthenticate requests.
 
 mod assertion;
-mod file;
+pub(in crate::security) mod file;
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod gss_dl;

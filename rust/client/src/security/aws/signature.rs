@@ -1,80 +1,22 @@
-//! AWS credentials and signatures (Signature Version 4), for MSK IAM logins and AWS Glue Schema Registry.
+//! Signatures of requests to AWS (Signature Version 4).
 
 use std::fmt::Write;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_lc_rs::{digest, hmac};
-use tokio::time::timeout;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+use super::AwsCredentials;
+use super::chain::failed;
 use crate::config::credentials::jwt::seconds_of;
-use crate::config::credentials::{AwsCredentials, AwsProvider};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::secret::Secret;
 
 /// Name of the signature algorithm.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// Maximum time to look up credentials. It is shorter than the timeout for setting up a connection, so that the error
-/// names the credentials as the cause.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// Sources of credentials: environment variables, and the source that the application supplies.
-#[derive(Debug, Clone)]
-pub(crate) struct CredentialSources {
-    /// True if a profile or role is configured, in which case credentials in the environment are ignored.
-    uses_profile: bool,
-    source: Option<AwsProvider>,
-}
-
-impl CredentialSources {
-    /// Creates the sources for a client with these options of MSK's login module.
-    pub(crate) fn new(options: &[(String, Secret)], source: Option<AwsProvider>) -> Self {
-        let uses_profile = options.iter().any(|(name, _)| name == "awsProfileName" || name == "awsRoleArn");
-        Self { uses_profile, source }
-    }
-
-    /// Looks up credentials.
-    ///
-    /// # Errors
-    /// Fails if no source has credentials, or if the lookup takes too long.
-    pub(crate) async fn find(&self) -> Result<AwsCredentials> {
-        if !self.uses_profile
-            && let Some(credentials) = from_environment(|name| std::env::var(name).ok())?
-        {
-            return Ok(credentials);
-        }
-        let Some(source) = &self.source else {
-            return Err(Error::authentication(
-                "AWS credentials",
-                "there are none in the environment of this process: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles \
-                 and roles are looked up in Python only, in Spark by format(\"samsarrow-python\")",
-            ));
-        };
-        timeout(LOOKUP_TIMEOUT, source.0.fetch()).await.unwrap_or_else(|_| {
-            Err(Error::connection("AWS credentials", format!("none were found within {} s", LOOKUP_TIMEOUT.as_secs())))
-        })
-    }
-}
-
-/// Returns true if environment variables contain AWS credentials, so no other source is needed.
-pub fn has_aws_environment() -> bool {
-    from_environment(|name| std::env::var(name).ok()).is_ok_and(|credentials| credentials.is_some())
-}
-
-fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCredentials>> {
-    let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
-    let (key_id, secret) = (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"));
-    let missing = |name| Error::authentication("AWS credentials", format!("environment variable {name} is missing"));
-    match (key_id, secret) {
-        (Some(key_id), Some(secret)) => {
-            let token = get("AWS_SESSION_TOKEN").or_else(|| get("AWS_SECURITY_TOKEN")).map(Secret::from);
-            Ok(Some(AwsCredentials { key_id, secret: secret.into(), token }))
-        }
-        (Some(_), None) => Err(missing("AWS_SECRET_ACCESS_KEY")),
-        (None, Some(_)) => Err(missing("AWS_ACCESS_KEY_ID")),
-        (None, None) => Ok(None),
-    }
-}
-
+const DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
+const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 /// Time, region and service for which a signature is valid.
 #[derive(Debug)]
 pub(crate) struct Scope {
@@ -120,6 +62,42 @@ impl Scope {
     }
 }
 
+/// Returns the headers of a POST request to the path `/`, with its signature. `target` is the operation of a service with
+/// JSON requests.
+///
+/// # Errors
+/// Fails if the credentials have characters that headers cannot have.
+pub(crate) fn signed_headers(
+    scope: &Scope,
+    credentials: &AwsCredentials,
+    host: &str,
+    content_type: &'static str,
+    target: Option<&'static str>,
+    body: &str,
+) -> Result<HeaderMap> {
+    let mut signed = vec![("content-type", content_type), ("host", host), ("x-amz-date", &*scope.time)];
+    signed.extend(credentials.token.as_ref().map(|token| ("x-amz-security-token", token.reveal())));
+    signed.extend(target.map(|target| ("x-amz-target", target)));
+    let authorization = scope.authorization(credentials, &signed, body.as_bytes());
+    let invalid = |_| failed("they have characters that HTTP headers cannot have");
+    let secret = |text: &str| {
+        let mut value = HeaderValue::try_from(text).map_err(invalid)?;
+        value.set_sensitive(true);
+        Ok::<_, crate::error::Error>(value)
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, secret(authorization.reveal())?);
+    if let Some(token) = &credentials.token {
+        headers.insert(TOKEN, secret(token.reveal())?);
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(DATE, HeaderValue::try_from(scope.time.as_str()).map_err(invalid)?);
+    if let Some(target) = target {
+        headers.insert(TARGET, HeaderValue::from_static(target));
+    }
+    Ok(headers)
+}
+
 fn date(time: &str) -> &str {
     time.get(..8).unwrap_or_default()
 }
@@ -129,7 +107,8 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -150,7 +129,7 @@ pub(crate) fn percent_encode(text: &str) -> String {
 }
 
 /// Formats a time as `20261122T072600Z`.
-fn timestamp(time: SystemTime) -> String {
+pub(super) fn timestamp(time: SystemTime) -> String {
     let seconds = seconds_of(time);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Howard Hinnant's algorithm to convert days to a date, with years that begin in March.
@@ -167,7 +146,7 @@ fn timestamp(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
 
@@ -184,25 +163,6 @@ mod tests {
         ] {
             assert_eq!(timestamp(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
         }
-    }
-
-    #[test]
-    fn reads_credentials_from_environment() {
-        let credentials_of = |variables: &[(&str, &str)]| {
-            from_environment(|name| {
-                variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let (id, secret) = (("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hunter2"));
-        let credentials = credentials_of(&[id, secret, ("AWS_SESSION_TOKEN", "t")]).unwrap().unwrap();
-        assert_eq!(
-            (credentials.key_id.as_str(), credentials.secret.reveal(), credentials.token.is_some()),
-            ("id", "hunter2", true)
-        );
-        assert!(!format!("{credentials:?}").contains("hunter2"));
-        assert!(credentials_of(&[]).unwrap().is_none());
-        assert!(credentials_of(&[id]).unwrap_err().to_string().contains("AWS_SECRET_ACCESS_KEY is missing"));
-        assert!(credentials_of(&[secret]).unwrap_err().to_string().contains("AWS_ACCESS_KEY_ID is missing"));
     }
 
     const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/eu-central-1/glue/aws4_request, \
