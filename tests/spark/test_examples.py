@@ -21,6 +21,7 @@ from support.flights import BY_HOUR, CARRIERS, NOON, send_flights
 from support.kafka import KafkaServer
 from support.slow import WHOLE
 from support.streams import wait_for_markers
+from support.waiting import until
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "spark"
 
@@ -100,6 +101,54 @@ def test_polars_in_tasks(spark: Any, kafka: KafkaServer, flights: str) -> None:
     assert sorted((row.carrier, row.flights, row.delay) for row in frame.collect()) == [
         (carrier, 100, 4.5) for carrier in sorted(CARRIERS)
     ]
+
+
+def test_delays_with_state(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf", reason="Spark's state in Python needs protobuf")
+    come, gone = new_topic(1), new_topic(1)
+    try:
+        for delays in ([5.0, 30.0, 20.0], [10.0], [45.0]):
+            with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                for delay in delays:
+                    producer.send(come, json.dumps({"carrier": "UA", "arr_delay": delay}))
+            example("delays_with_state").run(spark, kafka.bootstrap_servers, come, gone, str(tmp_path / "checkpoint"))
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    wait_for_markers(kafka.bootstrap_servers, gone)
+    config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        consumer.assign(consumer.partitions_for(gone))
+        rows = consumer.reader().read_all().sort_by("offset").to_pylist()
+    # The second run has no longer delay, and the third continues with the state of the first two.
+    expected = [{"flights": 3, "longest": 30.0}, {"flights": 5, "longest": 45.0}]
+    assert [(row["key"], json.loads(row["value"])) for row in rows] == [(b"UA", value) for value in expected]
+
+
+def test_alerts_in_real_time(
+    built: None, spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    come, gone = new_topic(1), new_topic(1)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for delay in (10.0, 70.0, 50.0, 90.0):
+            producer.send(come, json.dumps({"carrier": "UA", "arr_delay": delay}))
+    query = example("alerts_in_real_time").start(
+        spark, kafka.bootstrap_servers, come, gone, str(tmp_path / "checkpoint")
+    )
+    late: list[float] = []
+    try:
+        with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([(gone, 0)])
+
+            def both() -> bool:
+                values = consumer.poll(0.1).column("value").to_pylist()
+                late.extend(json.loads(value)["arr_delay"] for value in values)
+                return len(late) >= 2 or query.exception() is not None
+
+            until(both)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert late == [70.0, 90.0]
 
 
 @WHOLE
