@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from samsarrow import _core
 from samsarrow.config import options_of
 from samsarrow.spark.client_cache import PRODUCERS
 from samsarrow.spark.clients import localize
 from samsarrow.spark.write_task import find_topic
-from samsarrow.values.dead_letter import DeadLetter
 
 if TYPE_CHECKING:
     from samsarrow.spark.tokens import Token
@@ -44,5 +44,5 @@ class DeadLetterSender:
         with PRODUCERS.lease(config) as handle:
             handle.affinity = topics = handle.affinity or set()
             find_topic(config, None, handle.client, topics, topic)
-            rows = DeadLetter(topic, handle.client)._letters(raw, dead)
+            rows = _core.dead_letters(raw, dict(dead))
             handle.client.send_batch(topic, rows, timestamp="timestamp").result()

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, final
 
-import pyarrow as pa
-
-from samsarrow._bounded_reader import slice_rows
+from samsarrow import _core
 from samsarrow.exceptions import KafkaTimeoutError, UnknownTopicOrPartitionError
 from samsarrow.types import check_topic
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from samsarrow._core import BatchDelivery
     from samsarrow.aio_producer import AsyncProducer
     from samsarrow.producer import Producer
 
 # Time within which a broker with auto.create.topics.enable creates a topic, in seconds.
 CREATION_SECONDS = 3.0
-_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
 @final
@@ -80,7 +79,7 @@ class DeadLetter:
         """
         if not self._topic_exists:
             await self._check_topic()
-        letters = self._letters(raw, dead)
+        letters = _core.dead_letters(raw, dict(dead))
         await wait(await self.producer._send_batch(self.topic, letters, None, None, None, None, "timestamp", None))
 
     async def _check_topic(self) -> None:
@@ -95,29 +94,3 @@ class DeadLetter:
             # Nothing is known about the topic yet. The send waits longer for the brokers.
             return
         self._topic_exists = True
-
-    def _letters(self, raw: pa.RecordBatch, dead: Mapping[int, str]) -> pa.RecordBatch:
-        """Returns the records to send for these rows of a consumer's batch."""
-        rows = slice_rows(raw, sorted(dead))
-        origins = zip(
-            *(rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "headers")), strict=True
-        )
-        headers = [
-            [*((pair["key"], pair["value"]) for pair in original or ()), *_stamps(topic, partition, offset, dead[row])]
-            for row, (topic, partition, offset, original) in zip(sorted(dead), origins, strict=True)
-        ]
-        stamped = pa.array([[{"key": key, "value": value} for key, value in row] for row in headers], _HEADERS)
-        columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
-        return pa.record_batch({**columns, "headers": stamped})
-
-
-def _stamps(topic: str, partition: int, offset: int, text: str) -> list[tuple[str, bytes]]:
-    context = {
-        "topic": topic,
-        "partition": partition,
-        "offset": offset,
-        "stage": "KEY_CONVERTER" if text.startswith("key: ") else "VALUE_CONVERTER",
-        "exception.class.name": "samsarrow.exceptions.BadValueError",
-        "exception.message": text,
-    }
-    return [(f"__connect.errors.{name}", str(value).encode()) for name, value in context.items()]

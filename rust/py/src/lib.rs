@@ -112,7 +112,7 @@ mod _core {
     #[pymodule_export]
     use super::token_provider::TokenReply;
     #[pymodule_export]
-    use super::values::{ValueDecoder, avro_incompatibility};
+    use super::values::{ValueDecoder, avro_incompatibility, dead_letters};
     #[pymodule_export]
     use samsarrow_bridge::aio::{Bridge, loop_wake_ups};
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! Decoding of values into typed columns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
@@ -173,6 +173,24 @@ pub(crate) fn avro_incompatibility(
         Ok(all_values.or_else(|| decoder.refusal_of_some(id)))
     };
     incompatibility().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
+}
+
+/// Returns the dead letters of the rows of a consumer's batch that have an error, which begins with `key: ` or
+/// `value: `.
+#[pyfunction]
+pub(crate) fn dead_letters<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    errors: BTreeMap<usize, String>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(batch) = import_batch(py, batch)? else {
+        return Err(PyTypeError::new_err("a batch without rows has no dead letters"));
+    };
+    if errors.keys().any(|row| *row >= batch.num_rows()) {
+        return Err(PyTypeError::new_err(format!("an error is of none of the {} rows", batch.num_rows())));
+    }
+    let letters = interpreter_guard::detach(py, || samsarrow_values::dead_letters(&batch, &errors));
+    arrow_ffi::to_pyarrow(py, &letters.map_err(PyTypeError::new_err)?)
 }
 
 /// Returns a batch without rows, whose column `value` has the null type.
