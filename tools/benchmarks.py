@@ -296,6 +296,8 @@ def loops(results: Results) -> str:
         for ways in (DEFAULTS, ""):
             ours = add("" if not ways else what, f"ours{ways}", f"samsarrow{ways}", verb)
             add("", f"aiokafka{ways}", f"aiokafka{ways}", verb, ours)
+        if verb == "send":
+            add("", "asyncio", "asyncio alone, without a client", verb)
     ours = add("`records()`", "ours", "samsarrow, awaited", "records")
     blocking = add("", "blocking", "samsarrow, blocking", "records")
     add("", "aiokafka", "aiokafka", "records", ours)
@@ -358,6 +360,7 @@ def segments(results: Results) -> str:
 def commands(results: Results) -> str:
     """Returns the table of the command line."""
     found = results["measured"]["command line"]
+    after = results["measured"].get("command line after the start", {})
     rows = []
     for form, title in (
         ("value", "`consume --format value`"),
@@ -371,8 +374,9 @@ def commands(results: Results) -> str:
         ours = found[form]["ours"]
         peers = [(peer, rate) for peer, rate in found[form].items() if peer != "ours"]
         shown = f"{ours / peers[0][1]:.1f} {TIMES} {peers[0][0]}" if peers else ""
-        rows.append([title, f"{round(ours, -4):,.0f}", shown])
-    return table(["", "records/s", "samsarrow is"], rows)
+        rates = [ours, *([after[form]["ours"]] if after else [])]
+        rows.append([title, *(f"{round(rate, -4):,.0f}" for rate in rates), shown])
+    return table(["", "records/s", *(["after the start"] if after else []), "samsarrow is"], rows)
 
 
 def cores(results: Results) -> str:
