@@ -7,6 +7,7 @@ mod clock;
 mod collections;
 mod connection;
 mod fault;
+mod history;
 mod log;
 mod node;
 mod options;
@@ -16,6 +17,8 @@ mod state;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};
+#[cfg(feature = "simulation")]
+pub use history::{Event, LockEnd, ShareChange, take_history};
 pub use options::{BrokerOptions, GroupOptions, ShareOptions, TelemetryOptions, TransactionOptions};
 pub use samsarrow_wire::compression::Codec;
 pub use samsarrow_wire::releases::Release;

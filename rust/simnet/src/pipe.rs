@@ -164,6 +164,12 @@ impl Pipe {
         wake(&mut state.reader);
     }
 
+    /// Returns true if the writing end was closed, or the connection was reset.
+    pub(crate) fn is_closed(&self) -> bool {
+        let state = lock(&self.state);
+        state.reset || state.closed_at.is_some()
+    }
+
     /// Returns true if neither end is used any more.
     pub(crate) fn is_dead(&self) -> bool {
         let state = lock(&self.state);

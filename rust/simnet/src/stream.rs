@@ -152,6 +152,11 @@ impl TcpStream {
         Ok(if read == 0 { Ready::READ_CLOSED } else { Ready::READABLE })
     }
 
+    /// Returns true if the other end has closed or lost the connection, even if this end cannot know it yet.
+    pub fn is_abandoned(&self) -> bool {
+        self.reader.duplex.read.is_closed()
+    }
+
     /// Splits the stream into its halves.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         (self.reader, self.writer)

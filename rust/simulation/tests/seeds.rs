@@ -23,6 +23,10 @@ const FAILED: &[(World, u64)] = &[
     (World::Groups, 217),
     // The session of a crashed member began again when its coordinator moved, and its successor did not wait for it.
     (World::Groups, 5416),
+    // A commit that the coordinator delayed was applied after its connection was reset, and after newer commits.
+    (World::Groups, 505347),
+    // A commit was applied late, after its call had timed out and the coordinator had moved away and back.
+    (World::Upgrade, 700647),
     // Batches of a recreated topic were sent while batches of the old topic were in flight, and written twice.
     (World::Topics, 20030),
     // Stale metadata of the broker had the id of a recreated topic and the epochs of the old topic.

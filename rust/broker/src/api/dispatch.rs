@@ -13,6 +13,7 @@ use samsarrow_wire::sync::lock;
 use super::version_profile::{Profile, Unsupported};
 use super::{Call, Handler, Outcome, api_versions};
 use crate::fault::{Fault, RequestInfo};
+use crate::history::Received;
 use crate::security::{Admission, Session, Stream};
 use crate::state::State;
 
@@ -132,6 +133,7 @@ pub(crate) async fn dispatch(
         client_id,
         stream,
         connection,
+        received: Received::now(),
         session,
         allowed: true,
         throttle_ms: &throttle_ms,

@@ -86,6 +86,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::dispatch::{SUPPORTED_APIS, dispatch};
 pub(crate) use self::sasl_authenticate::raw as raw_token;
+use crate::history::Received;
 use crate::security::{Session, Stream};
 use crate::state::State;
 use crate::state::acls_and_users::Principal;
@@ -145,6 +146,8 @@ pub(crate) struct Call<'a> {
     pub(crate) stream: &'a Stream,
     /// Number of the connection, which identifies its share sessions.
     pub(crate) connection: u64,
+    /// Time at which the request was received.
+    pub(crate) received: Received,
     /// Authentication state of the connection.
     pub(crate) session: &'a Mutex<Session>,
     /// True if the authentication state of the connection allows this request.

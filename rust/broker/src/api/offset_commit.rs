@@ -15,6 +15,7 @@ use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
+use crate::history;
 use crate::state::groups::offsets::Committed;
 
 /// Checks that this node coordinates the group and that the group accepts commits of this sender.
@@ -77,6 +78,7 @@ fn commit(
                 metadata,
             };
             let key = (&topic.name, topic.id.0, partition.partition_index);
+            history::committed(call, &request.group_id, &topic.name, key.2, committed.offset);
             groups.commit(&request.group_id, key, committed, keep);
             ErrorCode::NONE
         });

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::fetch::{MAX_WAIT, Registered};
 use super::share_requests::{Acknowledgements, Leaders, ShareCaller, acknowledgements, code_and_message};
 use super::{Call, Handler, Outcome};
+use crate::history;
 use crate::log::Slices;
 use crate::state::groups::share::{Acquired, AcquiredRange, FINAL_EPOCH, INITIAL_EPOCH, Limits, TopicPartition};
 use crate::state::topic::Partition;
@@ -73,6 +74,7 @@ fn update_session(
         INITIAL_EPOCH if has_acks => Err(invalid("Acknowledge data present in the first fetch request of a session.")),
         INITIAL_EPOCH => {
             let key = caller.key.clone();
+            history::share_member(call.client_id, &caller.member);
             call.state.open_share_session(key, call.connection, partitions.to_vec()).map_err(failed)?;
             Ok(partitions.to_vec())
         }

@@ -22,6 +22,7 @@ use crate::api::SUPPORTED_APIS;
 use crate::api::api_versions::LAST_TRANSACTION_VERSION;
 use crate::api::version_profile;
 use crate::fault::{Fault, RequestInfo};
+use crate::history;
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::security::Security;
@@ -56,6 +57,7 @@ fn invalid(reason: impl Into<String>) -> io::Error {
 impl Broker {
     /// Binds the ports and starts the nodes on the current Tokio runtime.
     pub async fn start(mut options: BrokerOptions) -> io::Result<Broker> {
+        history::clear();
         version_profile::adapt(&mut options);
         let version = options.transactions.version;
         if !(0..=LAST_TRANSACTION_VERSION).contains(&version) {

@@ -12,6 +12,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
 
 use super::settings::ShareSettings;
+use crate::history::{self, LockEnd, ShareChange};
 use crate::state::topic_creation::Rejection;
 
 /// Delivery state of a range of records.
@@ -126,8 +127,9 @@ impl SharePartition {
         self.split(first);
         self.split(last.saturating_add(1));
         let mut deliveries = 0;
-        for (_, range) in self.ranges.range_mut(first..=last) {
+        for (from, range) in self.ranges.range_mut(first..=last) {
             range.deliveries = range.deliveries.saturating_add(1);
+            history::shared(*from, range.last, || ShareChange::Acquired(Arc::clone(owner), range.deliveries));
             range.state = RecordState::Acquired { owner: Arc::clone(owner), until };
             deliveries = range.deliveries;
         }
@@ -154,6 +156,7 @@ impl SharePartition {
     pub(super) fn finish(&mut self, first: i64, last: i64) {
         self.split(first);
         self.split(last.saturating_add(1));
+        history::shared(first, last, || ShareChange::LeftOut);
         for (_, range) in self.ranges.range_mut(first..=last) {
             range.state = RecordState::Terminal;
         }
@@ -204,13 +207,11 @@ impl SharePartition {
         self.ranges.range(from..=last.max(from)).filter(move |(_, range)| range.last >= first)
     }
 
-    /// Applies sorted, disjoint acknowledgements, all or none. Records before the start offset are skipped, as in
-    /// Kafka.
-    pub(super) fn acknowledge(
-        &mut self,
-        member: &Arc<str>,
+    /// Checks sorted, disjoint acknowledgements. Records before the start offset are skipped, as in Kafka.
+    pub(super) fn check_all(
+        &self,
+        member: &str,
         acks: &[Acknowledgement],
-        now: Instant,
         settings: &ShareSettings,
     ) -> Result<(), Rejection> {
         let acks = || acks.iter().filter(|ack| ack.last >= self.start);
@@ -223,10 +224,24 @@ impl SharePartition {
             let text = "The batch cannot be acknowledged. The offset is not acquired.".to_owned();
             return Err((ErrorCode::INVALID_RECORD_STATE, text));
         }
-        let applied: Vec<Acknowledgement> = acks().cloned().collect();
-        for ack in &applied {
+        Ok(())
+    }
+
+    /// Applies sorted, disjoint acknowledgements, all or none.
+    pub(super) fn acknowledge(
+        &mut self,
+        member: &Arc<str>,
+        acks: &[Acknowledgement],
+        now: Instant,
+        settings: &ShareSettings,
+    ) -> Result<(), Rejection> {
+        self.check_all(member, acks, settings)?;
+        let start = self.start;
+        for ack in acks.iter().filter(|ack| ack.last >= start) {
             for (first, last, kind) in runs(ack) {
-                self.apply(first.max(self.start), last, kind, now, settings);
+                let first = first.max(self.start);
+                history::shared(first, last, || ShareChange::Acknowledged(Arc::clone(member), kind));
+                self.apply(first, last, kind, now, settings);
             }
         }
         self.stored_start = Some(self.start);
@@ -250,11 +265,17 @@ impl SharePartition {
     }
 
     /// Releases the acquired records that `is_released` selects. Returns true if there were any.
-    fn release_where(&mut self, settings: &ShareSettings, is_released: impl Fn(&str, Instant) -> bool) -> bool {
+    fn release_where(
+        &mut self,
+        settings: &ShareSettings,
+        reason: LockEnd,
+        is_released: impl Fn(&str, Instant) -> bool,
+    ) -> bool {
         let mut released = false;
-        for range in self.ranges.values_mut() {
+        for (first, range) in &mut self.ranges {
             let RecordState::Acquired { owner, until } = &range.state else { continue };
             if is_released(owner, *until) {
+                history::shared(*first, range.last, || ShareChange::Ended(Arc::clone(owner), reason));
                 range.release(settings);
                 released = true;
             }
@@ -268,17 +289,17 @@ impl SharePartition {
 
     /// Releases the records of a member.
     pub(super) fn release(&mut self, member: &str, settings: &ShareSettings) -> bool {
-        self.release_where(settings, |owner, _| owner == member)
+        self.release_where(settings, LockEnd::SessionClosed, |owner, _| owner == member)
     }
 
     /// Releases the records whose lock has ended.
     pub(super) fn expire(&mut self, now: Instant, settings: &ShareSettings) -> bool {
-        self.release_where(settings, |_, until| until <= now)
+        self.release_where(settings, LockEnd::Expired, |_, until| until <= now)
     }
 
     /// Releases all acquired records, as if their locks had ended.
     pub(super) fn expire_all(&mut self, settings: &ShareSettings) -> bool {
-        self.release_where(settings, |_, _| true)
+        self.release_where(settings, LockEnd::Expired, |_, _| true)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -296,10 +317,13 @@ impl SharePartition {
         if self.leader_epoch != leader_epoch {
             self.leader_epoch = leader_epoch;
             if self.stored_start.is_none() {
+                history::shared(self.start, i64::MAX, || ShareChange::Forgotten);
                 return false;
             }
-            for range in self.ranges.values_mut() {
-                if matches!(range.state, RecordState::Acquired { .. }) {
+            for (first, range) in &mut self.ranges {
+                if let RecordState::Acquired { owner, .. } = &range.state {
+                    let owner = Arc::clone(owner);
+                    history::shared(*first, range.last, || ShareChange::Ended(owner, LockEnd::LeaderMoved));
                     range.deliveries = range.deliveries.saturating_sub(1);
                     range.state = RecordState::Available;
                 }

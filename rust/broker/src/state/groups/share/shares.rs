@@ -12,6 +12,7 @@ use super::acquire::{self, Acquired, Limits};
 use super::partition::{Acknowledgement, SharePartition};
 use super::sessions::{SessionKey, Sessions, TopicPartition};
 use super::settings::ShareSettings;
+use crate::history;
 use crate::state::State;
 use crate::state::topic::{Partition, PartitionState};
 use crate::state::topic_creation::Rejection;
@@ -38,6 +39,7 @@ impl Shares {
         settings: &ShareSettings,
         now: Instant,
     ) -> &mut SharePartition {
+        history::share_partition(group, partition.1);
         let share = self
             .partitions
             .entry((group.to_owned(), partition))
