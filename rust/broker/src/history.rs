@@ -5,8 +5,6 @@ use std::sync::Arc;
 #[cfg(feature = "simulation")]
 use tokio::time::Instant;
 
-use crate::api::Call;
-
 /// Reason for which an acquisition lock has ended without an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(not(feature = "simulation"), expect(unreachable_pub, reason = "exported for simulations"))]
@@ -112,7 +110,7 @@ pub(crate) fn clear() {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
     #[cfg(feature = "simulation")]
-    at: Instant,
+    pub(crate) at: Instant,
 }
 
 impl Received {
@@ -125,33 +123,17 @@ impl Received {
     }
 }
 
-/// Records an offset that a request commits.
-#[inline]
-pub(crate) fn committed(call: &Call<'_>, group: &str, topic: &str, partition: i32, offset: i64) {
-    #[cfg(feature = "simulation")]
-    recorded::EVENTS.with_borrow_mut(|events| {
-        events.push(Event::Committed {
-            group: group.to_owned(),
-            topic: topic.to_owned(),
-            partition,
-            offset,
-            node: call.node,
-            received_at: call.received.at,
-            applied_at: Instant::now(),
-            abandoned: call.stream.tcp().is_abandoned(),
-        });
-    });
-    #[cfg(not(feature = "simulation"))]
-    let _ = (call.received, group, topic, partition, offset);
+/// Records an event.
+#[cfg(feature = "simulation")]
+pub(crate) fn record(event: Event) {
+    recorded::EVENTS.with_borrow_mut(|events| events.push(event));
 }
 
 /// Records the member of a share session.
 #[inline]
 pub(crate) fn share_member(client_id: &str, member: &Arc<str>) {
     #[cfg(feature = "simulation")]
-    recorded::EVENTS.with_borrow_mut(|events| {
-        events.push(Event::ShareMember { client_id: client_id.to_owned(), member: Arc::clone(member) });
-    });
+    record(Event::ShareMember { client_id: client_id.to_owned(), member: Arc::clone(member) });
     #[cfg(not(feature = "simulation"))]
     let _ = (client_id, member);
 }
@@ -172,8 +154,7 @@ pub(crate) fn shared(first: i64, last: i64, change: impl FnOnce() -> ShareChange
     {
         let Some((group, partition)) = recorded::CURRENT.take() else { return };
         recorded::CURRENT.set(Some((group.clone(), partition)));
-        let event = Event::Shared { group, partition, first, last, change: change() };
-        recorded::EVENTS.with_borrow_mut(|events| events.push(event));
+        record(Event::Shared { group, partition, first, last, change: change() });
     }
     #[cfg(not(feature = "simulation"))]
     let _ = (first, last, change);

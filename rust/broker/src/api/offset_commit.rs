@@ -15,7 +15,8 @@ use samsarrow_wire::sync::lock;
 use tokio::time::Instant;
 
 use super::{Call, Handler, Outcome};
-use crate::history;
+#[cfg(feature = "simulation")]
+use crate::history::{Event, record as record_event};
 use crate::state::groups::offsets::Committed;
 
 /// Checks that this node coordinates the group and that the group accepts commits of this sender.
@@ -78,7 +79,7 @@ fn commit(
                 metadata,
             };
             let key = (&topic.name, topic.id.0, partition.partition_index);
-            history::committed(call, &request.group_id, &topic.name, key.2, committed.offset);
+            record(call, &request.group_id, &topic.name, key.2, committed.offset);
             groups.commit(&request.group_id, key, committed, keep);
             ErrorCode::NONE
         });
@@ -89,6 +90,24 @@ fn commit(
         partition.error_code = code.code();
     }
     response
+}
+
+/// Records an offset that a request commits, for simulations.
+#[inline]
+fn record(call: &Call<'_>, group: &str, topic: &str, partition: i32, offset: i64) {
+    #[cfg(feature = "simulation")]
+    record_event(Event::Committed {
+        group: group.to_owned(),
+        topic: topic.to_owned(),
+        partition,
+        offset,
+        node: call.node,
+        received_at: call.received.at,
+        applied_at: tokio::time::Instant::now(),
+        abandoned: call.stream.tcp().is_abandoned(),
+    });
+    #[cfg(not(feature = "simulation"))]
+    let _ = (call.received, group, topic, partition, offset);
 }
 
 impl Handler for OffsetCommitRequest {
