@@ -656,7 +656,7 @@ class LogDirNotFoundError(KafkaError):
 
 
 class SaslAuthenticationFailedError(AuthenticationError):
-    """SASL authentication failed."""
+    """The broker rejects the login: check mechanism, user and password."""
 
     name = "SASL_AUTHENTICATION_FAILED"
     code = 58
@@ -677,49 +677,49 @@ class ReassignmentInProgressError(KafkaError):
 
 
 class DelegationTokenAuthDisabledError(KafkaError):
-    """Delegation token auth disabled."""
+    """The broker has no delegation tokens: set delegation.token.secret.key on all brokers."""
 
     name = "DELEGATION_TOKEN_AUTH_DISABLED"
     code = 61
 
 
 class DelegationTokenNotFoundError(KafkaError):
-    """Delegation token not found."""
+    """The delegation token does not exist, or has expired and was removed."""
 
     name = "DELEGATION_TOKEN_NOT_FOUND"
     code = 62
 
 
 class DelegationTokenOwnerMismatchError(KafkaError):
-    """Delegation token owner mismatch."""
+    """Only the owner and the renewers of a delegation token may renew or expire it."""
 
     name = "DELEGATION_TOKEN_OWNER_MISMATCH"
     code = 63
 
 
 class DelegationTokenRequestNotAllowedError(KafkaError):
-    """Delegation token request not allowed."""
+    """Delegation tokens can only be managed over SASL or mutual TLS, and not with a login by token."""
 
     name = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
     code = 64
 
 
 class DelegationTokenAuthorizationFailedError(AuthorizationError):
-    """Delegation token authorization failed."""
+    """Not authorized for the delegation token."""
 
     name = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
     code = 65
 
 
 class DelegationTokenExpiredError(KafkaError):
-    """Delegation token expired."""
+    """The delegation token has expired: create another one."""
 
     name = "DELEGATION_TOKEN_EXPIRED"
     code = 66
 
 
 class InvalidPrincipalTypeError(KafkaError):
-    """Invalid principal type."""
+    """The principal is of a type that the broker does not support here: use User:NAME."""
 
     name = "INVALID_PRINCIPAL_TYPE"
     code = 67
@@ -754,14 +754,14 @@ class InvalidFetchSessionEpochError(RetriableError):
 
 
 class ListenerNotFoundError(RetriableError):
-    """Listener not found."""
+    """The partition's leader has no listener with the name of the one that the client uses."""
 
     name = "LISTENER_NOT_FOUND"
     code = 72
 
 
 class TopicDeletionDisabledError(KafkaError):
-    """Topic deletion disabled."""
+    """The brokers do not delete topics: set delete.topic.enable=true on them."""
 
     name = "TOPIC_DELETION_DISABLED"
     code = 73
@@ -790,7 +790,7 @@ class UnsupportedCompressionTypeError(KafkaError):
 
 
 class StaleBrokerEpochError(KafkaError):
-    """Stale broker epoch."""
+    """The broker's registration has another epoch, because it was started again."""
 
     name = "STALE_BROKER_EPOCH"
     code = 77
@@ -811,7 +811,7 @@ class MemberIdRequiredError(KafkaError):
 
 
 class PreferredLeaderNotAvailableError(RetriableError):
-    """Preferred leader not available."""
+    """The preferred leader is offline or not in sync, so it cannot be elected."""
 
     name = "PREFERRED_LEADER_NOT_AVAILABLE"
     code = 80
@@ -833,28 +833,28 @@ class FencedInstanceIdError(FencedError):
 
 
 class EligibleLeadersNotAvailableError(RetriableError):
-    """Eligible leaders not available."""
+    """No replica that may become the leader is online."""
 
     name = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
     code = 83
 
 
 class ElectionNotNeededError(RetriableError):
-    """Election not needed."""
+    """The partition has the leader already that the election would choose."""
 
     name = "ELECTION_NOT_NEEDED"
     code = 84
 
 
 class NoReassignmentInProgressError(KafkaError):
-    """No reassignment in progress."""
+    """No reassignment of the partition is in progress."""
 
     name = "NO_REASSIGNMENT_IN_PROGRESS"
     code = 85
 
 
 class GroupSubscribedToTopicError(KafkaError):
-    """Group subscribed to topic."""
+    """Members of the group subscribe to the topic, so its offsets cannot be deleted: stop them first."""
 
     name = "GROUP_SUBSCRIBED_TO_TOPIC"
     code = 86
@@ -890,63 +890,63 @@ class ProducerFencedError(FencedError):
 
 
 class ResourceNotFoundError(KafkaError):
-    """Resource not found."""
+    """The user, group or other resource of the request does not exist."""
 
     name = "RESOURCE_NOT_FOUND"
     code = 91
 
 
 class DuplicateResourceError(KafkaError):
-    """Duplicate resource."""
+    """The request names a resource twice."""
 
     name = "DUPLICATE_RESOURCE"
     code = 92
 
 
 class UnacceptableCredentialError(KafkaError):
-    """Unacceptable credential."""
+    """The credential is not acceptable: the number of iterations is out of range, or the password is empty."""
 
     name = "UNACCEPTABLE_CREDENTIAL"
     code = 93
 
 
 class InconsistentVoterSetError(KafkaError):
-    """Inconsistent voter set."""
+    """The voter is not in the set of voters that the quorum has."""
 
     name = "INCONSISTENT_VOTER_SET"
     code = 94
 
 
 class InvalidUpdateVersionError(KafkaError):
-    """Invalid update version."""
+    """The update has a version that does not follow the current one."""
 
     name = "INVALID_UPDATE_VERSION"
     code = 95
 
 
 class FeatureUpdateFailedError(KafkaError):
-    """Feature update failed."""
+    """The features cannot be updated to these levels."""
 
     name = "FEATURE_UPDATE_FAILED"
     code = 96
 
 
 class PrincipalDeserializationFailureError(KafkaError):
-    """Principal deserialization failure."""
+    """The controller cannot read the principal of a forwarded request: principal.builder.class must be equal."""
 
     name = "PRINCIPAL_DESERIALIZATION_FAILURE"
     code = 97
 
 
 class SnapshotNotFoundError(KafkaError):
-    """Snapshot not found."""
+    """The node does not have the requested snapshot."""
 
     name = "SNAPSHOT_NOT_FOUND"
     code = 98
 
 
 class PositionOutOfRangeError(KafkaError):
-    """Position out of range."""
+    """The requested position is outside the snapshot."""
 
     name = "POSITION_OUT_OF_RANGE"
     code = 99
@@ -960,14 +960,14 @@ class UnknownTopicIdError(RetriableError):
 
 
 class DuplicateBrokerRegistrationError(KafkaError):
-    """Duplicate broker registration."""
+    """Another broker is registered with this node id."""
 
     name = "DUPLICATE_BROKER_REGISTRATION"
     code = 101
 
 
 class BrokerIdNotRegisteredError(KafkaError):
-    """Broker id not registered."""
+    """No broker is registered with this node id."""
 
     name = "BROKER_ID_NOT_REGISTERED"
     code = 102
@@ -981,42 +981,42 @@ class InconsistentTopicIdError(RetriableError):
 
 
 class InconsistentClusterIdError(KafkaError):
-    """Inconsistent cluster id."""
+    """The node belongs to another cluster."""
 
     name = "INCONSISTENT_CLUSTER_ID"
     code = 104
 
 
 class TransactionalIdNotFoundError(KafkaError):
-    """Transactional id not found."""
+    """No transaction has this transactional id, or it was unused for longer than transactional.id.expiration.ms."""
 
     name = "TRANSACTIONAL_ID_NOT_FOUND"
     code = 105
 
 
 class FetchSessionTopicIdError(RetriableError):
-    """Fetch session topic id error."""
+    """Requests of the fetch session differ in their use of topic ids."""
 
     name = "FETCH_SESSION_TOPIC_ID_ERROR"
     code = 106
 
 
 class IneligibleReplicaError(KafkaError):
-    """Ineligible replica."""
+    """The replica is shutting down or fenced, so it cannot join the in-sync replicas."""
 
     name = "INELIGIBLE_REPLICA"
     code = 107
 
 
 class NewLeaderElectedError(KafkaError):
-    """New leader elected."""
+    """The change of the in-sync replicas has completed, and a new leader was elected."""
 
     name = "NEW_LEADER_ELECTED"
     code = 108
 
 
 class OffsetMovedToTieredStorageError(KafkaError):
-    """Offset moved to tiered storage."""
+    """The offset is in remote storage and no longer on the broker's disk."""
 
     name = "OFFSET_MOVED_TO_TIERED_STORAGE"
     code = 109
@@ -1051,42 +1051,42 @@ class StaleMemberEpochError(KafkaError):
 
 
 class MismatchedEndpointTypeError(KafkaError):
-    """Mismatched endpoint type."""
+    """The address belongs to a controller in place of a broker, or the reverse."""
 
     name = "MISMATCHED_ENDPOINT_TYPE"
     code = 114
 
 
 class UnsupportedEndpointTypeError(KafkaError):
-    """Unsupported endpoint type."""
+    """The node does not support this request: send it to a broker, not a controller, or the reverse."""
 
     name = "UNSUPPORTED_ENDPOINT_TYPE"
     code = 115
 
 
 class UnknownControllerIdError(KafkaError):
-    """Unknown controller id."""
+    """The quorum has no controller with this id."""
 
     name = "UNKNOWN_CONTROLLER_ID"
     code = 116
 
 
 class UnknownSubscriptionIdError(KafkaError):
-    """Unknown subscription id."""
+    """The client's metrics subscription has changed, so it must be requested again."""
 
     name = "UNKNOWN_SUBSCRIPTION_ID"
     code = 117
 
 
 class TelemetryTooLargeError(KafkaError):
-    """Telemetry too large."""
+    """The pushed metrics are larger than telemetry.max.bytes of the broker."""
 
     name = "TELEMETRY_TOO_LARGE"
     code = 118
 
 
 class InvalidRegistrationError(KafkaError):
-    """Invalid registration."""
+    """The controller rejects the registration of the node."""
 
     name = "INVALID_REGISTRATION"
     code = 119
@@ -1101,49 +1101,49 @@ class TransactionAbortableError(KafkaError):
 
 
 class InvalidRecordStateError(KafkaError):
-    """Invalid record state."""
+    """The records are not locked by this member any more: if processing takes longer than the lock, renew them."""
 
     name = "INVALID_RECORD_STATE"
     code = 121
 
 
 class ShareSessionNotFoundError(RetriableError):
-    """Share session not found."""
+    """The broker has closed the share session, and released its records."""
 
     name = "SHARE_SESSION_NOT_FOUND"
     code = 122
 
 
 class InvalidShareSessionEpochError(RetriableError):
-    """Invalid share session epoch."""
+    """The share session is at another epoch."""
 
     name = "INVALID_SHARE_SESSION_EPOCH"
     code = 123
 
 
 class FencedStateEpochError(KafkaError):
-    """Fenced state epoch."""
+    """Another leader of the partition has taken over the state of the share group."""
 
     name = "FENCED_STATE_EPOCH"
     code = 124
 
 
 class InvalidVoterKeyError(KafkaError):
-    """Invalid voter key."""
+    """The voter's directory id differs from that of its disk."""
 
     name = "INVALID_VOTER_KEY"
     code = 125
 
 
 class DuplicateVoterError(KafkaError):
-    """Duplicate voter."""
+    """The node is a voter of the quorum already."""
 
     name = "DUPLICATE_VOTER"
     code = 126
 
 
 class VoterNotFoundError(KafkaError):
-    """Voter not found."""
+    """The quorum has no such voter."""
 
     name = "VOTER_NOT_FOUND"
     code = 127
@@ -1164,28 +1164,28 @@ class RebootstrapRequiredError(KafkaError):
 
 
 class StreamsInvalidTopologyError(KafkaError):
-    """Streams invalid topology."""
+    """The topology of the streams group is not valid."""
 
     name = "STREAMS_INVALID_TOPOLOGY"
     code = 130
 
 
 class StreamsInvalidTopologyEpochError(KafkaError):
-    """Streams invalid topology epoch."""
+    """The topology of the streams group has another epoch."""
 
     name = "STREAMS_INVALID_TOPOLOGY_EPOCH"
     code = 131
 
 
 class StreamsTopologyFencedError(KafkaError):
-    """Streams topology fenced."""
+    """The member has an older topology than its streams group: update it."""
 
     name = "STREAMS_TOPOLOGY_FENCED"
     code = 132
 
 
 class ShareSessionLimitReachedError(RetriableError):
-    """Share session limit reached."""
+    """The broker has as many share sessions as group.share.max.share.sessions allows."""
 
     name = "SHARE_SESSION_LIMIT_REACHED"
     code = 133
@@ -1199,7 +1199,7 @@ class GroupDeletionFailedError(KafkaError):
 
 
 class StreamsTopologyDescriptionUpdateFailedError(KafkaError):
-    """Streams topology description update failed."""
+    """The description of the streams group's topology could not be stored."""
 
     name = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
     code = 135

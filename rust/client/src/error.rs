@@ -190,9 +190,11 @@ impl Error {
         Self::explained(code, context, None)
     }
 
-    /// Like [`Error::server`], with the broker's message instead of the description of the code.
+    /// Like [`Error::server`], with the broker's message instead of the description of the code. A message that only
+    /// repeats the name of the code, as some brokers send it, is left out.
     pub fn explained(code: ErrorCode, context: impl Into<String>, message: Option<String>) -> Self {
         let context = context.into();
+        let message = message.filter(|text| !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(code.name()));
         crate::reached::error_code(&context, code);
         Self::Server { code, context, message }
     }

@@ -24,6 +24,18 @@ fn transaction_error_has_the_class_of_a_non_retriable_cause() {
 }
 
 #[test]
+fn messages_that_repeat_the_code_are_replaced() {
+    let code = ErrorCode::UNKNOWN_TOPIC_ID;
+    for message in [None, Some("UNKNOWN_TOPIC_ID"), Some("unknown_topic_id "), Some("")] {
+        let error = Error::explained(code, "ShareFetch from t-0", message.map(str::to_owned));
+        let expected = "ShareFetch from t-0: UNKNOWN_TOPIC_ID (100): the broker does not have a topic of this id";
+        assert_eq!(error.to_string(), expected);
+    }
+    let error = Error::explained(code, "Fetch", Some("it was deleted".to_owned()));
+    assert_eq!(error.to_string(), "Fetch: UNKNOWN_TOPIC_ID (100): it was deleted");
+}
+
+#[test]
 fn texts_contain_operation_address_and_cause() {
     let refused = Error::connection("localhost:1", "connection refused");
     let error = Error::timeout_because("metadata of topic t", Duration::from_millis(1500), Some(refused));

@@ -29,7 +29,7 @@ impl Handler for AlterShareGroupOffsetsRequest {
                 AlterShareGroupOffsetsResponsePartition {
                     partition_index: partition.partition_index,
                     error_code: code.unwrap_or(ErrorCode::NONE).code(),
-                    error_message: code.map(|code| code.name().to_owned()),
+                    error_message: code.map(|code| code.description().to_owned()),
                     ..AlterShareGroupOffsetsResponsePartition::default()
                 }
             };

@@ -30,7 +30,7 @@ impl Handler for DeleteShareGroupOffsetsRequest {
                 topic_name: requested.topic_name.clone(),
                 topic_id: topic.map(|topic| topic.id).unwrap_or_default(),
                 error_code: code.code(),
-                error_message: (!code.is_none()).then(|| code.name().to_owned()),
+                error_message: (!code.is_none()).then(|| code.description().to_owned()),
                 ..DeleteShareGroupOffsetsResponseTopic::default()
             }
         };

@@ -36,7 +36,7 @@ fn respond(call: &Call<'_>, request: &ShareAcknowledgeRequest) -> Result<ShareAc
         FINAL_EPOCH => Err(ErrorCode::SHARE_SESSION_NOT_FOUND),
         epoch => call.state.use_share_session(&caller.key, epoch),
     };
-    used.map_err(|code| (code, code.name().to_owned()))?;
+    used.map_err(|code| (code, code.description().to_owned()))?;
     let mut acks = Acknowledgements::new();
     for topic in &request.topics {
         for partition in &topic.partitions {

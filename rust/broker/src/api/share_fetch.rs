@@ -69,7 +69,7 @@ fn update_session(
     partitions: &[TopicPartition],
     has_acks: bool,
 ) -> Result<Vec<TopicPartition>, Rejection> {
-    let failed = |code: ErrorCode| (code, code.name().to_owned());
+    let failed = |code: ErrorCode| (code, code.description().to_owned());
     match request.share_session_epoch {
         INITIAL_EPOCH if has_acks => Err(invalid("Acknowledge data present in the first fetch request of a session.")),
         INITIAL_EPOCH => {
@@ -123,7 +123,7 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
         let is_current = epoch == INITIAL_EPOCH || call.state.is_current_share_session(&caller.key, epoch);
         if !is_current {
             let code = ErrorCode::INVALID_SHARE_SESSION_EPOCH;
-            return Err((code, code.name().to_owned()));
+            return Err((code, code.description().to_owned()));
         }
     }
     let mut leaders = Leaders::default();
@@ -141,7 +141,7 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
         topics.entry(key.0).or_default().push(PartitionData {
             partition_index: key.1,
             error_code: code.code(),
-            error_message: (!code.is_none()).then(|| code.name().to_owned()),
+            error_message: (!code.is_none()).then(|| code.description().to_owned()),
             acknowledge_error_code,
             acknowledge_error_message,
             current_leader: leaders.current(call, key, code.code().max(acknowledge_error_code)),

@@ -72,7 +72,7 @@ impl ShareCaller {
     ) -> BTreeMap<TopicPartition, Result<(), Rejection>> {
         let apply = |key: TopicPartition, acks: &[Acknowledgement]| {
             check_fields(acks, may_renew)?;
-            let partition = self.find(call, key).map_err(|code| (code, code.name().to_owned()))?;
+            let partition = self.find(call, key).map_err(|code| (code, code.description().to_owned()))?;
             let caller = (self.group.as_str(), &self.member);
             call.state.acknowledge_records(caller, key, &partition, acks, &self.settings)
         };
@@ -140,7 +140,7 @@ pub(super) fn check_offsets(call: &Call<'_>, group: &str, create: bool) -> Resul
     if call.state.share_version() == 0 {
         return Err((ErrorCode::UNSUPPORTED_VERSION, "Share groups are not enabled.".to_owned()));
     }
-    call.check_group(group).map_err(|code| (code, code.name().to_owned()))?;
+    call.check_group(group).map_err(|code| (code, code.description().to_owned()))?;
     let mut groups = lock(&call.state.groups);
     if create {
         groups.create_share_group(group, Instant::now());

@@ -217,7 +217,7 @@ async fn alter_users_follows_the_controller() {
     assert_eq!(done[0].1, Ok(()));
     assert_eq!(
         done[1].1.as_ref().unwrap_err().to_string(),
-        "AlterUserScramCredentials of user b: RESOURCE_NOT_FOUND (91): resource not found; the user has no such password"
+        "AlterUserScramCredentials of user b: RESOURCE_NOT_FOUND (91): the user, group or other resource of the request does not exist; the user has no such password"
     );
     assert!(done[2].1.as_ref().unwrap_err().to_string().contains("leaves out user missing"));
     let receivers = fake.receivers();

@@ -269,7 +269,7 @@ impl State {
             let mut shares = lock(&self.shares);
             if !shares.is_initialized(group, key) {
                 let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-                return Err((code, code.name().to_owned()));
+                return Err((code, code.description().to_owned()));
             }
             let log = partition.state();
             shares.current(group, key, &log, settings, now).acknowledge(member, acks, now, settings)?;
