@@ -25,6 +25,7 @@ OWN = {
     "FencedError": "close the client: another instance has taken its place",
     "KafkaTimeoutError": "retry, or raise the timeout; the text has the last error",
     "KafkaConnectionError": "check address, port and network; clients keep reconnecting",
+    "BootstrapResolutionError": "check the names and the DNS, then create another client",
     "KafkaProtocolError": "check that the port belongs to a Kafka broker",
     "TlsError": "set the option that the text names; [troubleshooting](security.md#troubleshooting)",
     "AuthenticationError": "fix the credentials; [troubleshooting](security.md#troubleshooting)",

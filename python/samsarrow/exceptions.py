@@ -96,6 +96,16 @@ class KafkaConnectionError(RetriableError, ConnectionError):
     name = "CONNECTION"
 
 
+class BootstrapResolutionError(KafkaError):
+    """No name in `bootstrap.servers` could be resolved within `bootstrap.resolve.timeout.ms` (KIP-909).
+
+    All later calls of the client raise it as well.
+    """
+
+    name = "BOOTSTRAP_RESOLUTION"
+    fatal = True
+
+
 class KafkaProtocolError(KafkaError):
     """The server does not speak Kafka, or not correctly."""
 

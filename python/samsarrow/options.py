@@ -33,6 +33,12 @@ class CommonOptions(TypedDict, total=False):
     """
     metadata_broker_list: str | Sequence[str] | None
     """`bootstrap.servers`."""
+    bootstrap_resolve_timeout_ms: int | timedelta | None
+    """How long the names in `bootstrap.servers` may remain unresolvable from the first call on (KIP-909, Kafka 4.4).
+    Until then calls repeat the lookup, also beyond one call; after it this client raises `BootstrapResolutionError`
+    from every call. 0: each call repeats the lookup until its own timeout. (In Java, 0 resolves the names in the
+    constructor, and fails at once; here no constructor does.)
+    """
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"] | None
     """Tries every address of a name in turn. With `resolve_canonical_bootstrap_servers_only` each address of a
     bootstrap server counts as a server of its own (by number, which certificates and Kerberos principals of brokers

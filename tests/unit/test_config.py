@@ -50,7 +50,7 @@ def test_dotted_and_snake_case_names(client):
         (Producer, {"partitioner_rack_aware": True}, "set client.rack to the broker.rack"),
         (Admin, {"client_rack": "r"}, "client.rack belongs to"),
         (Consumer, {"metadata_cluster_checks_enable": False}, "metadata.cluster.check.enable"),
-        (Consumer, {"bootstrap_resolve_timeout_ms": 5}, "host names are resolved with each connection attempt"),
+        (Consumer, {"bootstrap_resolve_timeout_ms": -1}, "option bootstrap.resolve.timeout.ms must be"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -70,6 +70,9 @@ pub enum Error {
         /// Reason.
         reason: String,
     },
+    /// No name of a bootstrap server could be resolved within `bootstrap.resolve.timeout.ms`.
+    #[error("{0}")]
+    BootstrapResolution(String),
     /// The peer does not use Kafka's protocol, or violates it.
     #[error("{address}: {reason}")]
     Protocol {
@@ -292,6 +295,7 @@ impl Error {
             Self::Timeout { what, after, cause } => Self::Timeout { what: format!("{doing}: {what}"), after, cause },
             Self::Configuration(text) => Self::Configuration(format!("{doing}: {text}")),
             Self::Connection { address, reason } => Self::Connection { address, reason: format!("{reason} ({doing})") },
+            Self::BootstrapResolution(text) => Self::BootstrapResolution(format!("{doing}: {text}")),
             Self::Protocol { address, reason } => Self::Protocol { address, reason: format!("{reason} ({doing})") },
             Self::Tls { address, reason } => Self::Tls { address, reason: format!("{reason} ({doing})") },
             Self::Authentication { address, reason, cause } => {
@@ -328,6 +332,7 @@ impl Error {
             Self::Wakeup => "WakeupError".into(),
             Self::Configuration(_) => "ConfigurationError".into(),
             Self::Connection { .. } => "KafkaConnectionError".into(),
+            Self::BootstrapResolution(_) => "BootstrapResolutionError".into(),
             Self::Protocol { .. } => "KafkaProtocolError".into(),
             Self::Tls { .. } => "TlsError".into(),
             Self::Authentication { .. } => "AuthenticationError".into(),
@@ -402,6 +407,7 @@ impl Error {
             Self::Server { code, .. } => code.fatal(),
             Self::TransactionTimedOut { cause, .. } => cause.fatal(),
             Self::Closed(_)
+            | Self::BootstrapResolution(_)
             | Self::Protocol { .. }
             | Self::Tls { .. }
             | Self::Authentication { .. }

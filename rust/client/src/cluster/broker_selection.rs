@@ -71,6 +71,7 @@ impl Cluster {
         patience: CallerDeadline,
         send: &(dyn Fn(i32) -> PendingResponse<'a, T> + Sync + 'a),
     ) -> Result<T> {
+        self.resolve_bootstrap(patience).await?;
         self.expand_bootstrap(patience).await;
         let mut candidates = self.candidates().into_iter();
         let time_slice = time_slice(patience.left(), candidates.len());

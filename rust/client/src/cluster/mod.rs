@@ -8,6 +8,7 @@ mod broker;
 mod broker_selection;
 mod controllers;
 mod metadata_changes;
+mod name_resolution;
 mod refresh;
 mod requests;
 mod telemetry;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 use self::broker::{BrokerHandle, ConnectErrorLog};
 pub(crate) use self::broker_selection::{PendingResponse, first_completed};
 pub(crate) use self::controllers::CONTROLLER_ENDPOINTS;
+use self::name_resolution::NameResolution;
 use self::telemetry::Telemetry;
 use self::topic_registry::TopicRegistry;
 pub(crate) use self::topic_registry::TopicUser;
@@ -70,6 +72,7 @@ struct Inner {
     setup: Arc<Setup>,
     /// Bootstrap servers: the configured addresses, or all addresses that they resolve to (`client.dns.lookup`).
     bootstrap: OnceCell<Vec<String>>,
+    name_resolution: NameResolution,
     metadata: watch::Sender<Arc<Metadata>>,
     /// Finalized features, from the broker that reported the highest epoch.
     features: Mutex<Features>,
@@ -134,6 +137,7 @@ impl Cluster {
         let inner = Inner {
             setup: Arc::new(Setup::new(options.common.clone())?),
             bootstrap: OnceCell::new(),
+            name_resolution: NameResolution::default(),
             metadata: watch::Sender::new(Arc::default()),
             features: Mutex::default(),
             handles: Mutex::default(),

@@ -30,6 +30,7 @@ impl Values {
             client_id: self.text("client.id").to_owned(),
             request_timeout: self.millis("request.timeout.ms"),
             default_api_timeout: self.millis("default.api.timeout.ms"),
+            bootstrap_resolve_timeout: self.millis("bootstrap.resolve.timeout.ms"),
             connection_setup_timeout: self.millis("socket.connection.setup.timeout.ms"),
             connection_setup_timeout_max: self.millis("socket.connection.setup.timeout.max.ms"),
             connections_max_idle: (!idle.is_zero()).then_some(idle),

@@ -11,10 +11,6 @@ pub(super) const FOREIGN_OPTIONS: &[(&str, &str)] = &[
     ("auto.commit.enable", "use enable.auto.commit"),
     ("background.event.cb", "set on_event to a function, which is called with events of the client"),
     ("batch.num.messages", "use batch.size, in bytes"),
-    (
-        "bootstrap.resolve.timeout.ms",
-        "host names are resolved with each connection attempt, and calls wait for it until their timeout: leave it out",
-    ),
     ("bootstrap.timeout.ms", "use default.api.timeout.ms"),
     (
         "broker.address.family",

@@ -141,6 +141,8 @@ pub struct CommonOptions {
     pub request_timeout: Duration,
     /// Timeout of calls that do not pass a timeout.
     pub default_api_timeout: Duration,
+    /// Time for the first resolution of a bootstrap server's name; zero for no limit beyond that of each call.
+    pub bootstrap_resolve_timeout: Duration,
     /// Timeout of the first connection attempt.
     pub connection_setup_timeout: Duration,
     /// Maximum timeout of a connection attempt, up to which it grows after failures.

@@ -66,6 +66,8 @@ options! {
         "Brokers to start from, `host:port` separated by commas. Required, unless an admin client has `bootstrap.controllers`. One that responds is enough.";
     "bootstrap.controllers" A Kind::List, "",
         "Controllers to start from instead of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features, reassignments and the quorum, also when no broker runs. Requests that controllers do not support raise `UnsupportedEndpointTypeError`.";
+    "bootstrap.resolve.timeout.ms" ALL Kind::Millis(0, MAX), "0",
+        "How long the names in `bootstrap.servers` may remain unresolvable from the first call on (KIP-909, Kafka 4.4). Until then calls repeat the lookup, also beyond one call; after it this client raises `BootstrapResolutionError` from every call. 0: each call repeats the lookup until its own timeout. (In Java, 0 resolves the names in the constructor, and fails at once; here no constructor does.)";
     "client.dns.lookup" ALL Kind::Choice(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]), "use_all_dns_ips",
         "Tries every address of a name in turn. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number, which certificates and Kerberos principals of brokers seldom have: not for those).";
     "client.id" ALL Kind::Text, "samsarrow",
