@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -78,6 +79,32 @@ def test_each_format(command: Command, broker: Broker, tmp_path: Path, form: str
     command("consume", "jobs", *GROUP, "--ack", "accept", "-o", form, "-O", path)
     assert path.stat().st_size >= 10
     assert remaining(broker) == []
+
+
+def test_rows_have_their_delivery_count(command: Command, broker: Broker, tmp_path: Path) -> None:
+    """Each format has the number of deliveries, except those of values alone and envelopes, which are for `produce`."""
+    read = ("consume", "jobs", *GROUP, "-n", 2, "--ack")
+    header, *rows = command(*read, "accept", "-o", "csv").out.splitlines()
+    at = header.replace('"', "").split(",").index("delivery_count")
+    assert [row.split(",")[at] for row in rows] == ["1", "1"]
+    path = tmp_path / "jobs.parquet"
+    command(*read, "accept", "-O", path)
+    assert pq.read_table(path)["delivery_count"].to_pylist() == [1, 1]
+    assert command(*read, "release", "--template", "{offset}:{delivery_count}").out.split() == ["4:1", "5:1"]
+    lines = [json.loads(line) for line in command(*read, "release", "-o", "ndjson").out.splitlines()]
+    assert [(line["offset"], line["delivery_count"]) for line in lines] == [(4, 2), (5, 2)]
+    items = json.loads(command(*read, "accept", "-o", "json", "--value", "string").out)
+    assert [item["delivery_count"] for item in items] == [3, 3]
+    assert "delivery_count" not in command("consume", "jobs", "-o", "ndjson", "-n", 1).out
+    assert command("consume", "jobs", "--template", "{delivery_count}|", "-n", 1).out == "|\n"
+
+
+def test_an_output_without_rows_has_the_column(command: Command, broker: Broker, tmp_path: Path) -> None:
+    for form in ("csv", "arrow", "parquet"):
+        path = tmp_path / f"none.{form}"
+        command("consume", "other", *GROUP, "--ack", "accept", "-O", path)
+        content = path.read_bytes()
+        assert b"delivery_count" in content, form
 
 
 def test_files_are_accepted_when_they_are_complete(command: Command, broker: Broker, tmp_path: Path) -> None:

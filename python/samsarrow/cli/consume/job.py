@@ -171,6 +171,8 @@ class Job:
         if self.ack is not None:
             limit = None if self.remaining is None else min(max(self.remaining, 1), MAX_POLL_RECORDS)
             self._prepare(member := self.connection.share_consumer(typed, limit, **fixed))
+            # Rows of share groups have a column more, which an output without rows has, too.
+            self.output.set_schema(self._schema(member))
             self._read_share_group(member)
             return
         fixed |= {

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from samsarrow.cli.consume.outputs import OutputFormat
 
 METADATA = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+# The column that rows of share groups have in addition.
+DELIVERIES = "delivery_count"
 # Columns with the errors and the bytes of keys and values that could not be read.
 BAD = ("key_error", "raw_key", "value_error", "raw_value")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -51,7 +53,7 @@ class Layout:
         output_format = self._output_format
         if output_format.lines is not None:
             return batch
-        named = {name: batch.column(name) for name in (*METADATA, *BAD) if name in batch.schema.names}
+        named = {name: batch.column(name) for name in (*METADATA, DELIVERIES, *BAD) if name in batch.schema.names}
         if output_format.form == "csv":
             named["topic"] = named["topic"].cast(pa.string())
             for name in ("headers", "raw_key", "raw_value"):

@@ -5,7 +5,7 @@ mod template;
 mod time;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int32Type, Int64Type, TimestampMillisecondType};
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
 
 use crate::encode::{BytesColumn, EncodeError, HeaderRow, HeadersReader, no_such_column, wrong_type};
@@ -19,7 +19,8 @@ pub enum LineFormat {
     Value,
     /// The values without separators.
     Raw,
-    /// One JSON object per line, with metadata, headers, key and value. Key and value are written as text. A value that
+    /// One JSON object per line, with metadata, headers, key and value, and the number of deliveries if the rows are of a
+    /// share group. Key and value are written as text. A value that
     /// is a JSON object or array is embedded. Bytes that are not UTF-8 are written in base64 as `key_base64` and
     /// `value_base64`.
     Ndjson,
@@ -74,6 +75,8 @@ struct Rows {
     timestamp: PrimitiveArray<TimestampMillisecondType>,
     timestamp_type: PrimitiveArray<Int8Type>,
     headers: Option<HeadersReader>,
+    /// Number of deliveries; only rows of share groups have it.
+    delivery_count: Option<PrimitiveArray<Int16Type>>,
 }
 
 impl Rows {
@@ -89,8 +92,16 @@ impl Rows {
             offset: primitive("offset", column("offset")?, "int64")?,
             timestamp: primitive("timestamp", column("timestamp")?, "timestamp[ms]")?,
             timestamp_type: primitive("timestamp_type", column("timestamp_type")?, "int8")?,
+            delivery_count: batch
+                .column_by_name("delivery_count")
+                .map(|array| primitive("delivery_count", array, "int16"))
+                .transpose()?,
             headers: batch.column_by_name("headers").map(|array| HeadersReader::new("headers", array)).transpose()?,
         })
+    }
+
+    fn delivery_count(&self, row: usize) -> Option<i64> {
+        self.delivery_count.as_ref().and_then(|counts| valid(counts, row)).map(i64::from)
     }
 
     fn headers(&self, row: usize) -> HeaderRow<'_> {
@@ -138,6 +149,10 @@ impl Rows {
                 out.extend_from_slice(b",\n");
             }
             self.object_start(row, out);
+            if self.delivery_count.is_some() {
+                out.extend_from_slice(b",\"delivery_count\":");
+                number(self.delivery_count(row), out);
+            }
             out.extend_from_slice(b",\"timestamp\":");
             match valid(&self.timestamp, row) {
                 Some(ms) => {

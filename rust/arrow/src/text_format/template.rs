@@ -18,7 +18,7 @@ pub struct TemplateError {
 }
 
 /// List of the fields, for error messages.
-const FIELDS: &str = "{topic}, {partition}, {offset}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
+const FIELDS: &str = "{topic}, {partition}, {offset}, {delivery_count}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
                       {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,7 @@ enum Token {
     Topic,
     Partition,
     Offset,
+    DeliveryCount,
     Time,
     Milliseconds,
     Headers,
@@ -105,6 +106,12 @@ impl Template {
                 Token::Topic => out.extend_from_slice(rows.topic.get(row).unwrap_or_default()),
                 Token::Partition => number(valid(&rows.partition, row).map(i64::from), out),
                 Token::Offset => number(valid(&rows.offset, row), out),
+                // Only rows of share groups have it.
+                Token::DeliveryCount => {
+                    if let Some(count) = rows.delivery_count(row) {
+                        number(Some(count), out);
+                    }
+                }
                 Token::Time => {
                     if let Some(ms) = valid(&rows.timestamp, row) {
                         time::iso(ms, out);
@@ -190,6 +197,7 @@ fn token(field: &str) -> Result<Token, TemplateError> {
                 ("topic", None) => Token::Topic,
                 ("partition", None) => Token::Partition,
                 ("offset", None) => Token::Offset,
+                ("delivery_count", None) => Token::DeliveryCount,
                 ("timestamp", None) => Token::Time,
                 ("timestamp", Some("ms")) => Token::Milliseconds,
                 ("headers", None) => Token::Headers,

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
 use arrow_array::{
-    ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMillisecondArray,
 };
+
+use arrow_schema::{DataType, Field, Schema};
 
 use super::*;
 use crate::schema::{SchemaOptions, batch_schema, header_fields, header_item};
@@ -50,6 +52,31 @@ fn text(rows: &[TestRow<'_>], format: &LineFormat) -> String {
 
 fn templated(rows: &[TestRow<'_>], template: &str) -> String {
     text(rows, &LineFormat::Template(Template::parse(template).unwrap()))
+}
+
+#[test]
+fn rows_of_share_groups_have_their_delivery_count() {
+    let rows: &[TestRow<'_>] = &[(None, Some(b"v"), &[]), (None, None, &[])];
+    let batch = batch(rows);
+    let mut fields: Vec<_> = batch.schema().fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("delivery_count", DataType::Int16, true)));
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(Int16Array::from(vec![Some(2), None])));
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let rendered = |format: &LineFormat| {
+        let mut out = Vec::new();
+        render(&batch, format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let template = LineFormat::Template(Template::parse("{offset}:{delivery_count}").unwrap());
+    assert_eq!(rendered(&template), "7:2\n8:\n");
+    assert_eq!(templated(rows, "{offset}:{delivery_count}"), "7:\n8:\n");
+    for format in [LineFormat::Ndjson, LineFormat::JsonItems] {
+        let text = rendered(&format);
+        assert!(text.contains("\"offset\":7,\"delivery_count\":2,") && text.contains(",\"delivery_count\":null,"));
+    }
+    // An envelope is a record to produce again.
+    assert_eq!(rendered(&LineFormat::Envelope), text(rows, &LineFormat::Envelope));
 }
 
 const ROWS: &[TestRow<'_>] = &[
