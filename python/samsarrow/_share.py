@@ -132,8 +132,7 @@ class ShareConsumerBase(AnyConsumer):
 
     def metrics(self) -> ShareConsumerMetrics:
         """Counts since the consumer was created. Makes no request."""
-        core = self._open
-        return of_share_consumer(core.metrics(), core.counters())
+        return of_share_consumer(self._open.metrics())
 
     def acknowledge(self, rows: Rows, types: AcknowledgeType | Any = "accept") -> None:
         """Decides about rows of the last poll. The next `poll` or `commit` sends the decisions.

@@ -118,7 +118,13 @@ def each_type_has_its_effect(servers: str, topic: str, group: str) -> None:
         metrics = consumer.metrics()
         assert metrics.records_consumed_total == 8
         assert metrics.acknowledgements_send_total == 8
-        assert metrics.acknowledgements_error_total == 0
+        assert metrics.acknowledgements_error_total == metrics.acknowledgements_error_rate == 0
+        assert metrics.fetch_total == metrics.fetch_latency.count >= 2
+        rates = (metrics.fetch_rate, metrics.records_consumed_rate, metrics.bytes_consumed_rate)
+        assert min(*rates, metrics.acknowledgements_send_rate, metrics.bytes_consumed_total) > 0
+        assert 0 < (metrics.fetch_size_avg or 0) <= (metrics.fetch_size_max or 0)
+        assert 0 < (metrics.records_per_request_avg or 0) <= 6
+        assert (metrics.topics, metrics.assigned_partitions) == ({topic: 8}, 1)
 
 
 def renewal_outlasts_the_lock(servers: str, topic: str, group: str) -> None:

@@ -188,23 +188,48 @@ class ConsumerMetrics(ClientMetrics):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareConsumerMetrics(ClientMetrics):
-    """Metrics of a share consumer since it was created. The first five have Java's names.
+    """Metrics of a share consumer since it was created. Names are Java's.
+
+    Rates, averages and maxima are those of the last minute (`metrics.sample.window.ms` and `metrics.num.samples`).
 
     Attributes:
         acknowledgements_send_total: acknowledged records, including gaps and renewals.
+        acknowledgements_send_rate: acknowledged records per second.
         acknowledgements_error_total: records whose acknowledgement failed, so that they may be delivered again.
-        fetch_total: ShareFetch requests.
+        acknowledgements_error_rate: records whose acknowledgement fails per second.
+        fetch_total: ShareFetch responses.
+        fetch_rate: ShareFetch responses per second.
+        fetch_latency: time from sending a ShareFetch request to the first bytes of its response. It includes the time
+            for which the broker waits for records.
+        fetch_size_avg: average bytes of batches in a response; None without a response.
+        fetch_size_max: largest number of bytes of batches in a response; None without a response.
+        records_per_request_avg: average number of rows in a response; None without a response.
         records_consumed_total: rows returned by polls.
+        records_consumed_rate: rows returned by polls per second.
         bytes_consumed_total: bytes of fetched batches, compressed.
+        bytes_consumed_rate: bytes of fetched batches per second.
+        assigned_partitions: number of assigned partitions, which other members share.
         last_poll: seconds since the last `poll` began; None before the first `poll`.
+        topics: rows returned by polls, by topic.
     """
 
     acknowledgements_send_total: int
+    acknowledgements_send_rate: float
     acknowledgements_error_total: int
+    acknowledgements_error_rate: float
     fetch_total: int
+    fetch_rate: float
+    fetch_latency: Latency
+    fetch_size_avg: float | None
+    fetch_size_max: float | None
+    records_per_request_avg: float | None
     records_consumed_total: int
+    records_consumed_rate: float
     bytes_consumed_total: int
+    bytes_consumed_rate: float
+    assigned_partitions: int
     last_poll: float | None
+    topics: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +262,11 @@ class _Samples:
 
     def number(self, name: str, label: str = "none") -> float:
         return float(sum(self.values.get((name, label), {}).values()))
+
+    def optional(self, name: str) -> float | None:
+        """Returns the value of a metric without a label; None if it has none yet."""
+        value = self.values.get((name, "none"))
+        return None if value is None else float(value[()])
 
     def integer(self, name: str) -> int:
         return int(self.number(name))
@@ -335,19 +365,29 @@ def of_consumer(core: _core.Metrics) -> ConsumerMetrics:
     )
 
 
-def of_share_consumer(core: _core.Metrics, counters: tuple[int, int, int, int, int]) -> ShareConsumerMetrics:
+def of_share_consumer(core: _core.Metrics) -> ShareConsumerMetrics:
     """Returns the current metrics of a share consumer."""
     samples = _Samples(core)
-    last_poll = samples.values.get(("last-poll-seconds-ago", "none"))
-    sent, failed, fetches, records, count = counters
+    common = samples.common()
     return ShareConsumerMetrics(
-        **samples.common(),
-        acknowledgements_send_total=sent,
-        acknowledgements_error_total=failed,
-        fetch_total=fetches,
-        records_consumed_total=records,
-        bytes_consumed_total=count,
-        last_poll=last_poll[()] if last_poll else None,
+        **common,
+        acknowledgements_send_total=samples.integer("acknowledgements-send-total"),
+        acknowledgements_send_rate=samples.number("acknowledgements-send-rate"),
+        acknowledgements_error_total=samples.integer("acknowledgements-error-total"),
+        acknowledgements_error_rate=samples.number("acknowledgements-error-rate"),
+        fetch_total=samples.integer("fetch-total"),
+        fetch_rate=samples.number("fetch-rate"),
+        fetch_latency=common["apis"].get("ShareFetch", _NONE),
+        fetch_size_avg=samples.optional("fetch-size-avg"),
+        fetch_size_max=samples.optional("fetch-size-max"),
+        records_per_request_avg=samples.optional("records-per-request-avg"),
+        records_consumed_total=samples.integer("records-consumed-total"),
+        records_consumed_rate=samples.number("records-consumed-rate"),
+        bytes_consumed_total=samples.integer("bytes-consumed-total"),
+        bytes_consumed_rate=samples.number("bytes-consumed-rate"),
+        assigned_partitions=samples.integer("assigned-partitions"),
+        last_poll=samples.optional("last-poll-seconds-ago"),
+        topics=samples.by_label("records-consumed-total", "topic"),
     )
 
 

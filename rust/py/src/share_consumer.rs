@@ -56,19 +56,6 @@ impl ShareConsumer {
         Ok(Metrics::new(self.core.get(py)?.metrics()))
     }
 
-    /// Returns Java's counters `acknowledgements-send-total`, `acknowledgements-error-total`, `fetch-total`,
-    /// `records-consumed-total` and `bytes-consumed-total`.
-    fn counters(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64, u64)> {
-        let counters = self.core.get(py)?.counters();
-        Ok((
-            counters.acknowledgements_send_total,
-            counters.acknowledgements_error_total,
-            counters.fetch_total,
-            counters.records_consumed_total,
-            counters.bytes_fetched_total,
-        ))
-    }
-
     fn subscribe(&self, py: Python<'_>, topics: Vec<String>) -> PyResult<()> {
         let core = self.core.get(py)?;
         let runtime = runtime(py)?;

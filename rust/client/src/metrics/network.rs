@@ -194,13 +194,15 @@ fn collect_consumer(inner: &Inner, sink: &mut Sink) {
     let none = &Label::None;
     let idle = Meter::default();
     let latency = |api| inner.apis.get(api).map_or(&idle, |api: &Api| &api.latency);
+    // A share consumer sends no other fetches.
+    let fetch = if inner.apis.contains_key("ShareFetch") { "ShareFetch" } else { "Fetch" };
     let ids = MeterIds {
         count: Some(Id::FetchTotal),
         count_rate: Some(Id::FetchRate),
         ..mean_and_max((Id::FetchLatencyAvg, Id::FetchLatencyMax))
     };
-    sink.meter(latency("Fetch"), none, ids);
-    if let Some(fetch) = inner.apis.get("Fetch") {
+    sink.meter(latency(fetch), none, ids);
+    if let Some(fetch) = inner.apis.get(fetch) {
         sink.meter(&fetch.throttle, none, mean_and_max((Id::FetchThrottleTimeAvg, Id::FetchThrottleTimeMax)));
     }
     let ids = MeterIds {

@@ -292,6 +292,14 @@ metrics! {
         "Average throttle time in Fetch responses.";
     FetchThrottleTimeMax Fetch "fetch-throttle-time-max" C No Gauge Millis, "",
         "The longest such time.";
+    AcknowledgementsSendTotal Fetch "acknowledgements-send-total" C No Counter Count, "acknowledgements_total",
+        "Records that a share consumer has acknowledged, including gaps and renewals.";
+    AcknowledgementsSendRate Fetch "acknowledgements-send-rate" C No Gauge PerSecond, "",
+        "Records that a share consumer acknowledges per second.";
+    AcknowledgementsErrorTotal Fetch "acknowledgements-error-total" C No Counter Count, "acknowledgement_errors_total",
+        "Records of a share consumer whose acknowledgement failed, so that they may be delivered again.";
+    AcknowledgementsErrorRate Fetch "acknowledgements-error-rate" C No Gauge PerSecond, "",
+        "Records of a share consumer whose acknowledgement fails per second.";
     RecordsLagMax Fetch "records-lag-max" C No Gauge Count, "records_lag_max",
         "The largest current lag of all assigned partitions.";
     RecordsLeadMin Fetch "records-lead-min" C No Gauge Count, "records_lead_min",

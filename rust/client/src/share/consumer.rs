@@ -18,7 +18,7 @@ use super::member;
 use super::options::{AcknowledgementMode, ShareOptions};
 use super::rows::take_rows;
 use super::shared::Shared;
-use super::state::{Completed, Counters, Item, Outcomes, PendingCommit, State, Ticket};
+use super::state::{Completed, Item, Outcomes, PendingCommit, State, Ticket};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -54,11 +54,6 @@ impl ShareConsumer {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.shared.cluster.metrics()
-    }
-
-    /// Returns the counters of acknowledgements and fetched records.
-    pub fn counters(&self) -> Counters {
-        self.shared.with(|state| state.counters)
     }
 
     /// Returns the id under which brokers receive this client's metrics (KIP-714).

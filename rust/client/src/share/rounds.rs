@@ -137,7 +137,6 @@ impl State {
         let added = targets.keys().filter(|partition| !listed.contains_key(partition)).copied().collect();
         let forgotten = listed.keys().filter(|partition| !targets.contains_key(partition)).copied().collect();
         self.last_fetched = Some(node);
-        self.counters.fetch_total += 1;
         if let Some(session) = self.sessions.get_mut(&node) {
             session.listed = targets;
             session.fetched_for = polls;

@@ -286,7 +286,7 @@ fn lost_session_fails_acknowledgements_without_a_request() {
     assert!(state.is_complete(&ticket));
     let outcomes = state.take_outcomes(&ticket);
     assert!(outcomes[&TopicPartition::new("t", 0)].is_err());
-    assert_eq!(state.counters.acknowledgements_error_total, 3);
+    assert_eq!(state.meters.failed(), 3.0);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn take_rows(state: &mut State, chunk: Chunk, to: RowState) -> Option
                 known.set_range(first, last, to);
             }
         }
-        state.counters.records_consumed_total += offsets.len() as u64;
+        count_rows(state, &chunk.segments, 0, offsets.len(), now);
         return Some(chunk.batch);
     }
     let (mut row, mut good) = (0, Vec::with_capacity(offsets.len()));
@@ -47,8 +47,19 @@ pub(super) fn take_rows(state: &mut State, chunk: Chunk, to: RowState) -> Option
     if good.iter().skip(rest).any(|good| *good) {
         put_back(state, &chunk, rest);
     }
-    state.counters.records_consumed_total += length as u64;
+    count_rows(state, &chunk.segments, begin, rest, now);
     Some(chunk.batch.slice(begin, length))
+}
+
+/// Counts the rows from `begin` to `end` of segments as returned.
+fn count_rows(state: &mut State, segments: &[Segment], begin: usize, end: usize, now: Instant) {
+    let (meters, mut row) = (&mut state.meters.read, 0);
+    meters.rows_returned(now, end - begin);
+    for Segment { tp, rows } in segments {
+        let returned = (row + rows).min(end).saturating_sub(row.max(begin));
+        row += rows;
+        meters.topic_rows_returned(now, &tp.topic, returned);
+    }
 }
 
 /// Returns the first and the last offset of each segment, if its offsets are consecutive and all are in the queue and

@@ -222,12 +222,18 @@ impl SessionTask {
             fetched.iter().map(|(topic_id, fetched)| (fetched.tp.clone(), *topic_id)).collect();
         let received_at = Instant::now();
         let acquired = fetched.iter().map(|(_, one)| (one.tp.clone(), one.acquired.clone())).collect();
+        let sizes: Vec<_> = fetched.iter().map(|(_, one)| (one.tp.clone(), one.records.len())).collect();
         let decoded = self.decode(fetched.into_iter().map(|(_, fetched)| fetched).collect(), bytes).await;
         let locked_until = received_at + lock_timeout.unwrap_or(Duration::from_secs(30));
         shared.with(|state| {
-            state.counters.bytes_fetched_total += bytes as u64;
             state.queue.extend(errors.into_iter().map(Item::Error));
             let decoded = decoded.unwrap_or_else(|error| DecodedResponse::released(acquired, &error));
+            let meters = &mut state.meters.read;
+            let records: usize = decoded.chunks.iter().map(|chunk| chunk.batch.num_rows()).sum();
+            meters.response_received(received_at, bytes, records as u64);
+            for (tp, size) in sizes {
+                meters.topic_bytes_received(received_at, &tp.topic, size);
+            }
             // The coordinator may have removed the member while the records were fetched or decoded. The session is
             // then closed by the next request, which releases these rows.
             if state.sessions.get(&self.node).is_none_or(|session| session.id != id) {

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::decode::{CHUNK_BYTES, ShareDecoder, schema_of};
+use super::meters::ShareMeters;
 use super::options::ShareOptions;
 use super::session;
 use super::state::{Sent, State};
@@ -17,6 +18,7 @@ use crate::cluster::{Cluster, ConnectionKind};
 use crate::config::{ConsumerOptions, Options};
 use crate::error::{Error, Result};
 use crate::fetcher::decode_options;
+use crate::metrics::Source;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -41,7 +43,10 @@ impl Shared {
     pub(super) fn new(options: &Options, share: ShareOptions) -> Result<Arc<Shared>> {
         let cluster = Cluster::new(options)?;
         let group = options.consumer.group.id.clone().unwrap_or_default();
-        Ok(Arc::new(Shared {
+        let mut state = State::new();
+        state.meters = ShareMeters::new(options.common.metrics.windows);
+        let metrics = Arc::clone(cluster.metrics());
+        let shared = Arc::new(Shared {
             coordinator: Coordinator::new(cluster.clone(), &group),
             cluster: cluster.with_connections(ConnectionKind::Share),
             options: options.consumer.clone(),
@@ -49,11 +54,14 @@ impl Shared {
             member_id: crate::group::new_member_id(),
             topics: Topics::default(),
             pool: Pool::default(),
-            state: Mutex::new(State::new()),
+            state: Mutex::new(state),
             tasks: watch::Sender::new(0),
             membership: watch::Sender::new(0),
             polls: watch::Sender::new(0),
-        }))
+        });
+        let source: Arc<dyn Source> = Arc::clone(&shared) as _;
+        metrics.add(Arc::downgrade(&source));
+        Ok(shared)
     }
 
     /// Runs `work` with the locked state.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::acks::{Acquired, PartitionRows, RowState, SessionId, Taken};
 use super::decode::Chunk;
+use super::meters::ShareMeters;
 use crate::collections::HashMap;
 use crate::error::Error;
 use crate::types::{TopicPartition, join_limited};
@@ -84,16 +85,6 @@ pub struct Completed {
     pub outcomes: Outcomes,
 }
 
-/// Counters for metrics, with Java's names.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Counters {
-    pub acknowledgements_send_total: u64,
-    pub acknowledgements_error_total: u64,
-    pub fetch_total: u64,
-    pub records_consumed_total: u64,
-    pub bytes_fetched_total: u64,
-}
-
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) subscription: BTreeSet<String>,
@@ -130,7 +121,7 @@ pub(super) struct State {
     pub(super) next_session: u64,
     /// Broker that was fetched from last, with `share.acquire.mode=record_limit`.
     pub(super) last_fetched: Option<i32>,
-    pub(super) counters: Counters,
+    pub(super) meters: ShareMeters,
     /// True if acknowledgements have completed without a request, and waiting calls were not notified.
     pub(super) has_unsent: bool,
 }
@@ -160,7 +151,7 @@ impl State {
             closed: false,
             next_session: 0,
             last_fetched: None,
-            counters: Counters::default(),
+            meters: ShareMeters::default(),
             has_unsent: false,
         }
     }
@@ -322,9 +313,8 @@ impl State {
     /// Records the result of acknowledgements of one partition.
     pub(super) fn record(&mut self, tp: &TopicPartition, taken: &[Taken], outcome: std::result::Result<(), Error>) {
         let count: usize = taken.iter().map(Taken::count).sum();
-        self.counters.acknowledgements_send_total += count as u64;
+        self.meters.acknowledged(count, outcome.is_err());
         if let Err(error) = &outcome {
-            self.counters.acknowledgements_error_total += count as u64;
             tracing::debug!("acknowledgements of {count} records of {tp} failed: {error}");
         }
         for commit in taken.iter().flat_map(|taken| &taken.commits) {
