@@ -102,10 +102,11 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
     let added = update_session(call, &caller, request, &partitions, !acks.is_empty())?;
     let is_incremental = epoch != INITIAL_EPOCH && epoch != FINAL_EPOCH;
     let of_session = call.state.share_session_partitions(&caller.key, epoch);
-    if of_session.iter().any(|(topic, _)| call.state.topic_by_id(&Uuid(*topic)).is_none()) {
-        // Kafka 4.3 fails if a topic of the session does not exist any more. The epoch of the session has advanced.
+    let is_unknown = |(topic, _): &TopicPartition| call.state.topic_by_id(&Uuid(*topic)).is_none();
+    if call.profile().fails_whole_share_fetches() && of_session.iter().any(is_unknown) {
+        // The epoch of the session has advanced.
         let code = ErrorCode::UNKNOWN_SERVER_ERROR;
-        return Err((code, code.name().to_owned()));
+        return Err((code, code.description().to_owned()));
     }
     let mut fetched = BTreeMap::new();
     if is_incremental && !acks.is_empty() && !request.is_renew_ack {

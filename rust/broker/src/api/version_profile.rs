@@ -53,6 +53,12 @@ impl Profile {
         }
     }
 
+    /// Returns true if a ShareFetch fails as a whole if a topic of its session does not exist any more, as in Kafka 4.3.
+    /// Kafka 4.2 and 4.4 report the error of the partition.
+    pub(crate) fn fails_whole_share_fetches(self) -> bool {
+        self.0.is_some_and(|own| Release::named("4.3") == Some(own))
+    }
+
     /// Returns true if requests of this version are accepted.
     pub(crate) fn accepts(self, key: ApiKey, version: i16) -> bool {
         let dropped = key == ApiKey::Produce && self.0.is_some_and(|release| release >= Release::V4_0);
