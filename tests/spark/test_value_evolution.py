@@ -14,7 +14,6 @@ from samsarrow import Producer
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import SchemaEvolvedError
 from samsarrow.spark.datasource import KafkaDataSource
-from samsarrow.spark.evolution import Evolution
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.stream_spark40 import Spark40StreamReader
 from samsarrow.testing import Registry
@@ -103,33 +102,34 @@ def options(registry: Registry, **more: str) -> ReadOptions:
 
 
 def test_newer_version_is_polled(registry: Registry) -> None:
-    now = [0.0]
-    evolution = Evolution(options(registry).typed, lambda: now[0])
+    seldom = Spark40StreamReader(options(registry, **{"value.evolution.interval.ms": "600000"}))
+    often = Spark40StreamReader(options(registry, **{"value.evolution.interval.ms": "0"}))
     before = registry.requests()
     for _ in range(3):
-        evolution.check()
+        seldom.check_schemas()
     assert registry.requests() == before + 1
+    often.check_schemas()
     registry.register("t-value", SECOND)
-    now[0] = 9.9
-    evolution.check()
-    now[0] = 10.0
+    seldom.check_schemas()
     with pytest.raises(
         SchemaEvolvedError, match=r"version 2, and this query reads values as version 1 .*load the stream"
     ):
-        evolution.check()
-    evolution.close()
+        often.check_schemas()
+    for reader in (seldom, often):
+        reader.stop()
 
 
 def test_registry_outage_does_not_stop_query(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    evolution = Evolution(options(registry, **{"value.evolution.interval.ms": "0"}).typed)
+    reader = Spark40StreamReader(options(registry, **{"value.evolution.interval.ms": "0"}))
     registry.down()
-    with caplog.at_level(logging.WARNING, "samsarrow.spark.evolution"):
-        evolution.check()
-    assert "subject t-value has a newer version than 1 cannot be found out" in caplog.text
+    with caplog.at_level(logging.WARNING, "samsarrow"):
+        reader.check_schemas()
+        until(lambda: "subject t-value has a newer version than 1 cannot be found out" in caplog.text)
     registry.up()
     registry.register("t-value", SECOND)
     with pytest.raises(SchemaEvolvedError):
-        evolution.check()
+        reader.check_schemas()
+    reader.stop()
 
 
 def test_spark40_polls_newer_version(registry: Registry) -> None:

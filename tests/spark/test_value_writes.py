@@ -38,7 +38,7 @@ from samsarrow.exceptions import (
 )
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.stream_writer_spark40 import to_batches
-from samsarrow.spark.types import written_type
+from samsarrow.spark.types import arrow_type
 from samsarrow.spark.value_encoders import encoded
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker, Registry
@@ -399,7 +399,7 @@ AVRO = {"value.format": "avro", "schema.registry.url": "http://r"}
         ({"value.format": "avro"}, r"needs value\.schema or schema\.registry\.url"),
         ({"value.format": "avro", "value.schema": json.dumps(ORDER)}, "or value.framing=none"),
         ({"value.format": "protobuf", "value.schema": PROTO}, "or value.framing=none"),
-        ({"value.format": "json", "value.framing": "confluent"}, "give a registry"),
+        ({"value.format": "json", "value.framing": "confluent"}, "is unknown: give the option schema.registry.url"),
         ({"value.format": "json", "value.subject": "s"}, r"value\.subject has no effect without schema\.registry\.url"),
         ({"value.schema": "{}"}, "value.schema has no effect without value.format"),
         ({"value.format": "int", "value.schema": "{}"}, "value.schema has no effect with value.format=int"),
@@ -427,16 +427,17 @@ def test_unsupported_columns() -> None:
     interval = StructType().add("took", DayTimeIntervalType())
     with pytest.raises(ConfigurationError, match=r"column value\.took is interval day to second, which no format"):
         WriteOptions.parse(config, StructType().add("value", interval))
-    with pytest.raises(ConfigurationError, match="has bytes, which JSON does not support") as refused:
+    with pytest.raises(
+        ConfigurationError, match=r"which JSON does not support.*column value, with value\.format=json\."
+    ):
         WriteOptions.parse(config, StructType().add("value", StructType().add("b", BinaryType()))).resolved()
-    assert "This is about the column value, with value.format=json." in refused.value.__notes__
     with pytest.raises(ConfigurationError, match="column value is there more than once"):
         WriteOptions.parse(config, StructType().add("value", VALUE).add("value", VALUE))
 
 
 def test_tasks_do_not_use_the_registry() -> None:
     login = {"schema.registry.username": "me", "schema.registry.password": "hunter2"}
-    batch = pa.record_batch({"value": pa.array([{"id": 7, "city": None}], written_type(VALUE, "value"))})
+    batch = pa.record_batch({"value": pa.array([{"id": 7, "city": None}], arrow_type(VALUE))})
     with Registry(auth=("me", "hunter2")) as registry:
         for subject, more in (
             ("a", {}),
@@ -460,7 +461,7 @@ def test_tasks_do_not_fetch_the_header() -> None:
     """The driver fetches the GUID of the header once for all micro-batches, with its login."""
     login = {"schema.registry.username": "me", "schema.registry.password": "hunter2", "value.framing": "header"}
     rows = [{"id": 7, "city": None}, None]
-    batch = pa.record_batch({"value": pa.array(rows, written_type(VALUE, "value"))})
+    batch = pa.record_batch({"value": pa.array(rows, arrow_type(VALUE))})
     with Registry(auth=("me", "hunter2")) as registry:
         options = WriteOptions.parse({**BASE, **options_of(registry, **login)}, StructType().add("value", VALUE))
         assert options.columns == ("value", "headers")
@@ -538,7 +539,7 @@ def test_spark40_rows_become_arrow() -> None:
     user = StructType().add("at", TimestampType()).add("age", IntegerType())
     kind = StructType().add("users", MapType(StringType(), user)).add("list", ArrayType(ArrayType(IntegerType())))
     schema = StructType().add("key", LongType()).add("value", kind)
-    types = {"key": pa.int64(), "value": written_type(kind, "value")}
+    types = {"key": pa.int64(), "value": arrow_type(kind)}
     rows = [
         Row(key=1, value=Row(users={"a": Row(at=when, age=None), "b": None}, list=[[1], None])),
         Row(key=None, value=None),

@@ -15,14 +15,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql import functions as sql
-from pyspark.sql.types import IntegerType, LongType, NullType, StructType
+from pyspark.sql.types import DataType, IntegerType, LongType, NullType, StructType, TimestampType
 
 from samsarrow import Avro, Producer, Protobuf, SchemaRegistry, encode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError, RegistryError
 from samsarrow.spark import count_bytes
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.types import arrow_type, converted, spark_type
+from samsarrow.spark.types import arrow_type, converted
 from samsarrow.spark.values import decoded
 from samsarrow.testing import Broker, Registry
 from support.avro import encoded
@@ -591,11 +591,13 @@ def test_invalid_options(options: dict[str, str], text: str) -> None:
 def test_value_options_are_not_client_options() -> None:
     registry = {"schema.registry.url": "http://r", "schema.registry.basic.auth.user.info": "me:hunter2"}
     options = ReadOptions.parse({**BASE, **AVRO, **registry, "layout": "string", "value.deserializer": "x"})
-    assert options.planning == {"subscribe": "t", "layout": "string", "value.deserializer": "x"}
+    assert set(options.planning) == {"subscribe", "layout", "value.deserializer", *AVRO, *registry}
     assert options.text == {"key"}
     assert "hunter2" not in repr(options)
     [typed] = (item.resolved() for item in options.typed)
-    assert (typed.found, typed.selected({"value": typed.type})) == ((), typed), "no registry is asked for what is given"
+    assert (typed.schema, typed.selected({"value": typed.type})) == (None, typed), (
+        "no registry is asked for what is given"
+    )
     assert NullType() not in typed.columns.values()
 
 
@@ -674,9 +676,8 @@ def test_tasks_know_the_row_schema(registry: Registry) -> None:
         ),
     ],
 )
-def test_arrow_to_spark_types(column: pa.Array, spark: str, expected: list[Any]) -> None:
-    kind = spark_type(column.type, "value")
-    assert kind.simpleString() == spark
+def test_arrow_columns_for_spark(column: pa.Array, spark: str, expected: list[Any]) -> None:
+    kind = DataType.fromDDL(spark)
     for start in range(len(column) + 1):
         made = converted(column.slice(start), arrow_type(kind), "value")
         made.validate(full=True)
@@ -688,7 +689,7 @@ def test_arrow_to_spark_types(column: pa.Array, spark: str, expected: list[Any])
 def test_unsupported_times() -> None:
     late = pa.array([2**62], pa.timestamp("ms", "UTC"))
     with pytest.raises(BadValueError, match=r"field value\.at: .*out of bounds"):
-        converted(late, arrow_type(spark_type(late.type, "value")), "value.at")
+        converted(late, arrow_type(TimestampType()), "value.at")
 
 
 def test_typed_value_bytes_are_counted(orders: Callable[..., Any], registry: Registry, topic: str) -> None:

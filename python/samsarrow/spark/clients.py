@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from samsarrow.admin import Admin
     from samsarrow.spark.tokens import Token
 
+# Prefix of the options of the registry client.
+REGISTRY = "schema.registry."
 # By option with the path of a file, the option that accepts the content of the file as text.
 _INLINE = {
     "ssl.truststore.location": "ssl.truststore.certificates",
@@ -61,6 +63,22 @@ def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = Fal
         if kind_of(name) == "path" and value and not (references and "${" in value):
             resolved[name] = _local_path(name, value, prefix)
     return resolved
+
+
+def with_registry_files(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options, in which paths of the registry client are replaced by the paths of files on this machine.
+
+    Raises:
+        ConfigurationError: a file does not exist on this machine.
+    """
+    registry = {name.removeprefix(REGISTRY): value for name, value in options.items() if name.startswith(REGISTRY)}
+    return {**options, **{f"{REGISTRY}{name}": value for name, value in with_files(registry, REGISTRY).items()}}
+
+
+def hidden_registry(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options, in which possible secrets of the registry client are wrapped."""
+    registry = {name.removeprefix(REGISTRY): value for name, value in options.items() if name.startswith(REGISTRY)}
+    return {**options, **{f"{REGISTRY}{name}": value for name, value in hidden(registry).items()}}
 
 
 def hidden(options: Mapping[str, str]) -> dict[str, str]:

@@ -25,10 +25,13 @@ class Driver:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        planner_options = {**options.planning, **{f"kafka.{name}": value for name, value in options.kafka.items()}}
         # Removed because the planner's clients are not members of a group.
         kafka = {name: value for name, value in options.kafka.items() if name != "group.id"}
         with clients.on_this_host():
+            planner_options = {
+                **clients.with_registry_files(options.planning),
+                **{f"kafka.{name}": value for name, value in options.kafka.items()},
+            }
             consumer, admin = clients.localize(kafka), clients.admin_options(kafka)
             self._core = _core.SparkDriver(planner_options, list(consumer.items()), list(admin.items()))
 

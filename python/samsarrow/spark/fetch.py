@@ -12,7 +12,6 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.exceptions import (
     BadValueError,
-    ConfigurationError,
     KafkaError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
@@ -59,11 +58,6 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
         from samsarrow.spark import values
         from samsarrow.spark.dead_letters import DeadLetterSender
 
-        for column in options.decoded:
-            if column.letters == offset_range.topic:
-                raise ConfigurationError(
-                    f"topic {offset_range.topic} is read, and {column.name}.deadletter.topic, too: it would grow"
-                )
         batches = values.decoded(options.decoded, batches, DeadLetterSender(options.kafka, offset_range.token).send)
     for batch in batches:
         try:

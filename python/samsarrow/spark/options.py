@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.clients import hidden, without_login
+from samsarrow.spark.clients import hidden, hidden_registry, with_registry_files, without_login
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from samsarrow.spark.values import Typed
 
-# Prefixes of the options of keys and values, which are checked by `value_options` and not by the Rust client.
-VALUE_PREFIXES = ("key.", "value.", "schema.")
+# Prefixes of the options of keys, values and the registry client.
+_PREFIXES = ("key.", "value.", "schema.")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class ReadOptions:
         poll_timeout_s: seconds without progress after which a task fails.
         token_mechanism: mechanism of the delegation tokens with which tasks log in; None if they log in like the
             driver.
+        checks_schemas: whether newer versions of schemas end the query.
         planning: options that the planner parses; empty in tasks.
         typed: keys and values to decode.
     """
@@ -47,6 +47,7 @@ class ReadOptions:
     min_offsets: int | None
     poll_timeout_s: float
     token_mechanism: str | None
+    checks_schemas: bool
     planning: dict[str, str] = field(default_factory=dict)
     typed: tuple[Typed, ...] = ()
 
@@ -80,57 +81,27 @@ class ReadOptions:
             ConfigurationError: an option is missing, contradicts another or has an invalid value.
         """
         given = {name.lower(): value for name, value in options.items()}
+        checked: dict[str, Any] = _core.spark_options(with_registry_files(given), streaming)
         typed: tuple[Typed, ...] = ()
-        if any(name.startswith(VALUE_PREFIXES) for name in given):
-            # Imported here because reads of bytes do not need formats and the registry client.
-            from samsarrow.spark import value_options
+        if decoded := checked.pop("typed"):
+            # Imported here because reads of bytes do not need decoders.
+            from samsarrow.spark.values import Typed
 
-            typed, given = value_options.parse(given)
-        extra = tuple(name for column in typed for name in column.columns if name != column.name)
-        chosen = _take_out(extra, given)
-        checked: dict[str, Any] = _core.spark_options(given, streaming)
-        if streaming is False and (watched := [column.name for column in typed if column.evolution is not None]):
-            raise ConfigurationError(
-                f"option {watched[0]}.evolution is for streaming queries: a batch asks for the schema as it is loaded"
-            )
-        columns, text = (*checked.pop("columns"), *extra), frozenset(checked.pop("text"))
+            own = typed_options(given, ("subscribe", "assign"))
+            typed = tuple(Typed(name, own, bad, letters) for name, (bad, letters) in decoded)
         # Excluded because the data source itself decides how tasks log in.
         others = ("kafka.", "delegationtoken")
         return cls(
             kafka=hidden(checked.pop("kafka")),
-            columns=tuple(column for name in chosen for column in columns if column.lower() == name) or columns,
-            text=_text_beside(typed, text, given.get("layout", "")),
-            planning={name: value for name, value in given.items() if not name.startswith(others)},
+            columns=tuple(checked.pop("columns")),
+            text=frozenset(checked.pop("text")),
+            planning=hidden_registry({name: value for name, value in given.items() if not name.startswith(others)}),
             typed=typed,
             **checked,
         )
 
 
-def _take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
-    """Removes columns that the Rust client does not know from the option `columns`.
-
-    Returns:
-        All columns of the option, in lower case.
-    """
-    if "columns" not in options:
-        return []
-    names = [name.strip().lower() for name in options["columns"].split(",")]
-    if not set(names).isdisjoint(extra):
-        if len(set(names)) < len(names):
-            raise ConfigurationError(f"option columns names a column twice: {options['columns']!r}")
-        # Keeps one column, because the Rust client requires at least one.
-        options["columns"] = ",".join(name for name in names if name not in extra) or "offset"
-    return names
-
-
-def _text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> frozenset[str]:
-    """Returns the columns that `layout` makes text and that are not decoded.
-
-    Raises:
-        ConfigurationError: `layout` sets the type of a decoded column.
-    """
-    both = text & {column.name for column in typed}
-    if both and ":" in layout:
-        name = min(both)
-        raise ConfigurationError(f"options layout and {name}.format both set the type of {name}s: set only one of them")
-    return text - both
+def typed_options(options: Mapping[str, str], others: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Returns the options of keys and values, and `others`, in a hashable form that is not printed with secrets."""
+    own = {name: value for name, value in options.items() if name.startswith(_PREFIXES) or name in others}
+    return tuple(sorted(hidden_registry(own).items()))

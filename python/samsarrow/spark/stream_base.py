@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from samsarrow.spark.driver import Driver
-    from samsarrow.spark.evolution import Evolution
     from samsarrow.spark.options import ReadOptions
 
 # Next offsets to read by topic and partition, as `{"topic":{"0":23}}`. They are sorted by topic and partition number,
@@ -29,7 +29,6 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._driver: Driver | None = None
-        self._evolution: Evolution | None = None
 
     @property
     def driver(self) -> Driver:
@@ -41,7 +40,7 @@ class StreamReader(DataSourceStreamReader):
         return self._driver
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options.for_tasks(), "_driver": None, "_evolution": None}
+        return {"_options": self._options.for_tasks(), "_driver": None}
 
     def check_schemas(self) -> None:
         """Checks for newer schema versions, if they end the query. Called before a micro-batch is planned.
@@ -49,12 +48,11 @@ class StreamReader(DataSourceStreamReader):
         Raises:
             SchemaEvolvedError: a schema of the query has a newer version.
         """
-        if any(typed.evolution is not None for typed in self._options.typed):
-            from samsarrow.spark.evolution import Evolution
-
-            if self._evolution is None:
-                self._evolution = Evolution(self._options.typed)
-            self._evolution.check()
+        if self._options.checks_schemas:
+            schemas = {
+                typed.name: json.loads(typed.schema) for typed in self._options.typed if typed.schema is not None
+            }
+            self.driver.request("evolution", found=schemas)
 
     def initialOffset(self) -> Json:  # noqa: N802
         """Returns the offsets at which a new query starts."""
@@ -83,8 +81,5 @@ class StreamReader(DataSourceStreamReader):
     def stop(self) -> None:
         """Closes all connections."""
         driver, self._driver = self._driver, None
-        evolution, self._evolution = self._evolution, None
         if driver is not None:
             driver.close()
-        if evolution is not None:
-            evolution.close()

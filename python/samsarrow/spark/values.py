@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, DataType, NullType, StringType
+from pyspark.sql.types import BinaryType, DataType, NullType, StringType, StructField
 
+from samsarrow import _core
 from samsarrow._bounded_reader import slice_rows
-from samsarrow._sync import Blocking, run_sync
-from samsarrow.exceptions import BadValueError, ConfigurationError
-from samsarrow.registry import RegisteredSchema, SchemaRegistry
-from samsarrow.spark.clients import on_this_host, with_files
-from samsarrow.spark.types import selected, spark_type
-from samsarrow.values import Avro, DeadLetter, Json, Protobuf
+from samsarrow._sync import Blocking, RunCall, run_sync
+from samsarrow.exceptions import BadValueError
+from samsarrow.spark.clients import on_this_host, with_registry_files
+from samsarrow.values.dead_letter import DeadLetter
 from samsarrow.values.typed_columns import TypedColumns
-
-Schemed: TypeAlias = Avro | Json | Protobuf
-"""A format that has schemas."""
 
 Send: TypeAlias = Callable[[str, pa.RecordBatch, Mapping[int, str]], None]
 """Sends those rows of a consumer's batch that have an error, by row number, to a topic."""
 
-# Formats with schemas, by name.
-FORMATS: dict[str, Callable[..., Schemed]] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
-# Prefix of the options of the registry client.
-REGISTRY = "schema.registry."
 _UNKNOWN = NullType()
 
 
@@ -38,28 +31,20 @@ class Typed:
 
     Attributes:
         name: `key` or `value`.
-        format: a name in `FORMATS` or `PLAIN`.
-        given: arguments of the format.
-        registry: options of the registry client; empty without a registry.
+        options: options of keys, values and the registry client, which the Rust client parses.
         bad: effect of a value that cannot be decoded: `raise`, `null` or `deadletter`.
         letters: dead letter topic, with `deadletter`.
-        topic: topic that is read; None if several topics are read.
-        evolution: seconds between checks for newer schema versions, which end a streaming query; None for no checks.
-        fields: paths of the fields to decode; None for all.
-        found: row schemas from the registry, by subject.
+        schema: row schema from the registry, as JSON for the Rust client; None if the options have the schema.
+        fields: paths of the fields to decode; None for those that the options select.
         type: type of the decoded column.
     """
 
     name: str
-    format: str
-    given: tuple[tuple[str, Any], ...]
-    registry: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...]
     bad: str
-    topic: str | None
-    evolution: float | None = None
     letters: str | None = None
+    schema: str | None = None
     fields: tuple[str, ...] | None = None
-    found: tuple[tuple[str, RegisteredSchema], ...] = ()
     type: DataType = _UNKNOWN
 
     @property
@@ -75,17 +60,10 @@ class Typed:
             ConfigurationError: the schema cannot be read, or Spark has no type for one of its types.
             RegistryError: the registry cannot be reached, or returns an error.
         """
-        format = self._format()  # noqa: A001 - the name of the argument everywhere
-        if not isinstance(format, str) and self.topic is None and not {"schema", "subject"} & set(dict(self.given)):
-            raise ConfigurationError(
-                f"what {self.name}s look like is unknown for several topics: set the option "
-                f"{self.name}.subject or {self.name}.schema"
-            )
-        columns = self._columns(format)
-        none = pa.record_batch({"key": pa.nulls(0, pa.binary()), "value": pa.nulls(0, pa.binary())})
-        arrow = columns.empty(none).schema.field(self.name).type
-        schemas = () if isinstance(format, str) else tuple(format._schemas.items())
-        return replace(self, found=schemas, type=spark_type(arrow, self.name))
+        with on_this_host():
+            text, schema = _core.SparkReadColumns(with_registry_files(dict(self.options))).resolve(self.name)
+        column = {"name": self.name, "type": json.loads(text), "nullable": True, "metadata": {}}
+        return replace(self, schema=schema, type=StructField.fromJson(column).dataType)
 
     def selected(self, requested: Mapping[str, DataType]) -> Typed:
         """Returns a copy that decodes only the fields that `.schema(...)` selects.
@@ -98,15 +76,13 @@ class Typed:
         """
         for name, full in self.columns.items():
             if name in requested and requested[name] != full:
-                paths = selected(full, requested[name], name)
+                paths = _core.spark_selected(full.json(), requested[name].json(), name)
                 return replace(self, fields=tuple(paths), type=requested[name])
         return self
 
     def decoder(self) -> TypedColumns:
         """Creates the decoder of batches in this process."""
-        return self._columns(self._format())
-
-    def _columns(self, format: Schemed | str) -> TypedColumns:  # noqa: A002
+        format = _Format(self)  # noqa: A001 - the name of the argument everywhere
         columns = TypedColumns(
             format if self.name == "key" else None,  # type: ignore[arg-type]
             format if self.name == "value" else None,  # type: ignore[arg-type]
@@ -115,24 +91,29 @@ class Typed:
             raw_values=False,
             include_headers=True,
         )
-        run_sync(columns.prepare(Blocking._run, set() if self.topic is None else {self.topic}))
+        run_sync(columns.prepare(Blocking._run, set()))
         return columns
 
-    def _format(self) -> Schemed | str:
-        if self.format not in FORMATS:
-            return self.format
-        given = arguments(self.given)
-        if self.registry:
-            given["registry"] = registry_client(self.registry)
-        if self.fields is not None:
-            given["fields"] = self.fields
-        try:
-            format = FORMATS[self.format](**given)  # noqa: A001 - the name of the argument everywhere
-        except ConfigurationError as error:
-            error.add_note(f"This is about the options {self.name}.*.")
-            raise
-        format._schemas.update(self.found)
-        return format
+
+class _Format:
+    """Format of a column, with the methods of `Avro`, `Json` and `Protobuf` that `TypedColumns` calls."""
+
+    def __init__(self, column: Typed) -> None:
+        core = _core.SparkReadColumns(with_registry_files(dict(column.options)))
+        fields = None if column.fields is None else list(column.fields)
+        self._made = core.decoder(column.name, column.schema, fields)
+        self._registry, self._lookup = core.registry(), core.lookup(column.name)
+        self._in_headers = core.reads_headers(column.name)
+
+    async def _decoder(self, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:
+        return self._made
+
+    async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+        if (
+            self._registry is not None
+            and (call := decoder.learn(self._registry, batch, key, *self._lookup)) is not None
+        ):
+            await run(call)
 
 
 def decoded(
@@ -208,34 +189,3 @@ def _decoder(typed: Typed) -> TypedColumns:
         while len(_DECODERS) > _MAX_DECODERS:
             _DECODERS.popitem(last=False)
     return _DECODERS[typed]
-
-
-def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Converts the arguments of a format back from their hashable form."""
-    named = dict(given)
-    if "imports" in named:
-        named["imports"] = dict(named["imports"])
-    return named
-
-
-def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:
-    """Creates a registry client in this process.
-
-    Args:
-        options: options of the registry client, without their prefix.
-
-    Raises:
-        ConfigurationError: an option is invalid.
-    """
-    config = with_files(dict(options), REGISTRY)
-    url, context = config.pop("url"), config.pop("context", None)
-    name, password = config.pop("username", None), config.pop("password", None)
-    if (name is None) != (password is None):
-        raise ConfigurationError(f"options {REGISTRY}username and {REGISTRY}password must be set together")
-    try:
-        return SchemaRegistry(
-            url, auth=None if name is None or password is None else (name, password), context=context, **config
-        )
-    except ConfigurationError as error:
-        error.add_note(f"This is about the options {REGISTRY}*.")
-        raise

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark import value_options
-from samsarrow.spark.clients import hidden, on_this_host, without_login
+from samsarrow.spark.clients import hidden, on_this_host, with_registry_files, without_login
+from samsarrow.spark.options import typed_options
 from samsarrow.spark.tokens import Token, token_for
 from samsarrow.spark.value_encoders import Encoded
 
@@ -78,15 +78,17 @@ class WriteOptions:
             ConfigurationError: an option is missing or has an invalid value; a column is missing or has a type that
                 cannot be sent.
         """
-        types = {field.name: field.dataType for field in schema.fields}
-        lowered = {name.lower(): value for name, value in options.items()}
-        encoded, rest = value_options.parse_written(lowered, types)
-        binary = {column.name for column in encoded}
-        columns = [
-            (field.name, "binary" if field.name in binary else field.dataType.simpleString()) for field in schema.fields
-        ]
-        checked: dict[str, Any] = _core.spark_write_options(rest, columns)
-        sent = tuple(checked.pop("columns"))
+        given = {name.lower(): value for name, value in options.items()}
+        columns = [(field.name, field.dataType.simpleString(), field.dataType.json()) for field in schema.fields]
+        checked: dict[str, Any] = _core.spark_write_options(with_registry_files(given), columns)
+        sent, topic = tuple(checked.pop("columns")), checked["topic"]
+        encoded: tuple[Encoded, ...] = ()
+        if written := checked.pop("written"):
+            own, of_frame = typed_options(given, ("topic",)), tuple(columns)
+            encoded = tuple(
+                Encoded(name, own, of_frame, topic, like.schema.field("value").type, in_header)
+                for name, like, in_header in written
+            )
         if "headers" not in sent and any(column.writes_header for column in encoded):
             sent += ("headers",)
         return cls(kafka=hidden(checked.pop("kafka")), columns=sent, encoded=encoded, **checked)

@@ -20,7 +20,7 @@ use crate::value_options::{ProtobufSchema, PySchemaId};
 pub(crate) type BadRow = (usize, Option<u64>, String, String, Option<String>);
 
 /// Batches with one column, or the first row that cannot be encoded.
-type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<BadRow>);
+pub(crate) type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<BadRow>);
 
 /// See `samsarrow.values`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -96,13 +96,7 @@ impl ValueEncoder {
     /// Encodes the column of a batch. If a row cannot be encoded, returns the first such row.
     fn encode<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Encoded<'py>> {
         let column = column(batch)?;
-        match interpreter_guard::detach(py, || self.encoder.encode(&column)) {
-            Ok(arrays) => {
-                Ok((Some(arrays.into_iter().map(|array| to_batch(py, array)).collect::<PyResult<_>>()?), None))
-            }
-            Err(EncodeError::Bad(bad)) => Ok((None, Some((bad.row, None, bad.path, bad.reason, None)))),
-            Err(EncodeError::Schema(error)) => Err(schema_error(py, &error)),
-        }
+        to_batches(py, interpreter_guard::detach(py, || self.encoder.encode(&column)))
     }
 }
 
@@ -153,10 +147,19 @@ pub(crate) fn with_schema_header<'py>(
 }
 
 /// Returns the only column of a batch, which may have no rows.
-fn column(batch: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+pub(crate) fn column(batch: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     match arrow_ffi::from_python(batch)? {
         Input::Batch(batch) if batch.num_columns() == 1 => Ok(Arc::clone(batch.column(0))),
         _ => Err(PyTypeError::new_err("expected a record batch of one column")),
+    }
+}
+
+/// Converts the result of an encoder to batches, or to the first row that cannot be encoded.
+pub(crate) fn to_batches(py: Python<'_>, encoded: Result<Vec<BinaryArray>, EncodeError>) -> PyResult<Encoded<'_>> {
+    match encoded {
+        Ok(arrays) => Ok((Some(arrays.into_iter().map(|array| to_batch(py, array)).collect::<PyResult<_>>()?), None)),
+        Err(EncodeError::Bad(bad)) => Ok((None, Some((bad.row, None, bad.path, bad.reason, None)))),
+        Err(EncodeError::Schema(error)) => Err(schema_error(py, &error)),
     }
 }
 

@@ -16,6 +16,7 @@ mod registry;
 mod segment;
 mod share_consumer;
 mod spark;
+mod spark_values;
 mod testing;
 mod text_writer;
 mod token_provider;
@@ -105,6 +106,8 @@ mod _core {
     use super::share_consumer::ShareConsumer;
     #[pymodule_export]
     use super::spark::{SparkDriver, spark_columns, spark_options, spark_write_options};
+    #[pymodule_export]
+    use super::spark_values::{SparkEncoder, SparkReadColumns, SparkWrittenColumns, spark_selected};
     #[pymodule_export]
     use super::testing::Broker;
     #[pymodule_export]

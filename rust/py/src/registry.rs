@@ -28,7 +28,12 @@ pub(crate) struct Registry {
 impl Registry {
     fn create(py: Python<'_>, options: Result<RegistryOptions, Error>) -> PyResult<Self> {
         let core = options.and_then(|options| Core::new(&options)).map_err(|error| to_py(py, &error))?;
-        Ok(Self { core: Owned::new("schema registry's client", core) })
+        Ok(Self::of(core))
+    }
+
+    /// Wraps a client.
+    pub(crate) fn of(core: Core) -> Self {
+        Self { core: Owned::new("schema registry's client", core) }
     }
 
     /// Returns a handle of the client that can be used without the GIL.

@@ -44,7 +44,7 @@ pub(crate) struct ValueDecoder {
 }
 
 impl ValueDecoder {
-    fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
         // Create a decoder here, so that schema errors are reported before the first value is decoded.
         let first = format.decoder().map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })

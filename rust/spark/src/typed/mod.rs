@@ -3,6 +3,7 @@
 mod evolution;
 mod json_text;
 mod options;
+mod python_columns;
 mod registry_lookup;
 mod select;
 mod types;
@@ -23,6 +24,7 @@ use serde_json::{Value, json as value};
 
 pub(crate) use self::evolution::Evolution;
 pub(crate) use self::options::{take_typed, text_layout};
+pub use self::python_columns::{ReadColumns, WrittenColumns};
 pub use self::registry_lookup::lookup_schemas;
 pub use self::select::selected;
 pub use self::types::SparkType;
@@ -100,9 +102,19 @@ pub struct ReaderSchema {
 
 impl ReaderSchema {
     /// Formats the schema as JSON, which [`Self::from_json`] parses.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let (subject, version) = self.version.as_ref().map(|(subject, version)| (subject, version)).unzip();
         value!({"text": self.text, "needed": self.needed, "links": self.links, "subject": subject, "version": version})
+    }
+
+    /// Parses the text of [`Self::json`].
+    ///
+    /// # Errors
+    /// Fails if the text is not that of a schema.
+    pub fn parse(text: &str) -> Result<ReaderSchema> {
+        let json = serde_json::from_str(text).ok();
+        let malformed = || Error::configuration(format!("malformed request: {text} is no schema"));
+        json.as_ref().and_then(ReaderSchema::from_json).ok_or_else(malformed)
     }
 
     /// Parses `{"text","needed":[...],"links":[[...]],"subject","version"}`.

@@ -51,6 +51,11 @@ impl ValueEncoder {
         self.header.is_some()
     }
 
+    /// Returns the value of the record header that identifies the schema.
+    pub fn header(&self) -> Option<&[u8]> {
+        self.header.as_deref()
+    }
+
     /// Returns the headers with the header that identifies the schema, which tombstones do not have.
     ///
     /// # Errors

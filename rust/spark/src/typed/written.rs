@@ -66,7 +66,7 @@ pub struct WriterSchema {
 
 impl WriterSchema {
     /// Formats the schema as JSON, which [`Self::from_json`] parses.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let header = self.header.as_ref().map(|header| STANDARD.encode(header));
         value!({
             "text": self.text, "needed": self.needed, "links": self.links, "id": self.id, "subject": self.subject,
@@ -74,8 +74,18 @@ impl WriterSchema {
         })
     }
 
+    /// Parses the text of [`Self::json`].
+    ///
+    /// # Errors
+    /// Fails if the text is not that of a schema.
+    pub fn parse(text: &str) -> Result<WriterSchema> {
+        let json = serde_json::from_str(text).ok();
+        let malformed = || Error::configuration(format!("malformed request: {text} is no schema"));
+        json.as_ref().and_then(WriterSchema::from_json).ok_or_else(malformed)
+    }
+
     /// Parses the JSON of [`Self::json`].
-    pub(crate) fn from_json(json: &Value) -> Option<WriterSchema> {
+    pub fn from_json(json: &Value) -> Option<WriterSchema> {
         let text = |name: &str| json.get(name).and_then(Value::as_str);
         let needed = json.get("needed")?.as_array()?.iter().map(|text| Some(text.as_str()?.to_owned()));
         let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
