@@ -5,9 +5,7 @@ The offset is the number of the following micro-batch; the metadata describes th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +15,6 @@ from samsarrow.spark.client_cache import ADMINS
 from samsarrow.spark.clients import admin_options
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.types import OffsetAndMetadata, TopicPartition
-
-# Default prefix of transactional ids and of the groups of markers.
-PREFIX = "samsarrow-spark"
 
 
 class CountedBatches:
@@ -45,34 +40,9 @@ class CountedBatches:
             yield batch
 
     @property
-    def metadata(self) -> str:
-        """Metadata of the marker for the rows so far. It does not depend on the order of the rows."""
-        return json.dumps({"rows": self.rows, "bytes": self._bytes, "digest": f"{self._digest:016x}"})
-
-
-def same_rows(marked: str, repeated: str) -> bool:
-    """Returns true if the metadata of two markers match.
-
-    Only members in both are compared, because earlier releases wrote no digest.
-    """
-    if not marked:
-        return True
-    before, now = _parsed(marked), _parsed(repeated)
-    return bool(before.keys() & now.keys()) and all(before[name] == now[name] for name in before.keys() & now.keys())
-
-
-def task_count_of(marker: OffsetAndMetadata) -> int | None:
-    """Returns the number of tasks that wrote a micro-batch, from the driver's marker."""
-    tasks = _parsed(marker.metadata).get("tasks")
-    return tasks if isinstance(tasks, int) else None
-
-
-def _parsed(text: str) -> dict[str, object]:
-    with suppress(json.JSONDecodeError):
-        parsed = json.loads(text)
-        if isinstance(parsed, dict):
-            return parsed
-    return {}
+    def summary(self) -> tuple[int, int, int]:
+        """Number of rows so far, bytes of their values, and a digest that does not depend on the order of the rows."""
+        return self.rows, self._bytes, self._digest
 
 
 def read_marker(options: WriteOptions, group: str) -> OffsetAndMetadata | None:
@@ -82,8 +52,7 @@ def read_marker(options: WriteOptions, group: str) -> OffsetAndMetadata | None:
     return max((offset for offset in committed.values() if offset is not None), default=None)
 
 
-def write_task_count(options: WriteOptions, group: str, topic: str, batch: int, tasks: int) -> None:
+def commit_marker(options: WriteOptions, group: str, at: TopicPartition, marker: OffsetAndMetadata) -> None:
     """Commits the driver's marker, with the number of tasks that wrote a micro-batch."""
-    marker = OffsetAndMetadata(batch + 1, json.dumps({"tasks": tasks}))
     with ADMINS.lease(admin_options(options.kafka, options.token)) as handle:
-        handle.client.commit_offsets(group, {TopicPartition(topic, 0): marker})
+        handle.client.commit_offsets(group, {at: marker})

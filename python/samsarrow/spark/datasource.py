@@ -76,16 +76,18 @@ class KafkaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
-        options = self._write_options(schema)
-        options.check_batch(overwrite=overwrite)
-        return KafkaWriter(self._resolved_for_tasks(options))
+        if overwrite:
+            from samsarrow.exceptions import ConfigurationError
+
+            raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
+        return KafkaWriter(self._resolved_for_tasks(self._write_options(schema, batch=True)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from samsarrow.spark.versions import has_arrow_stream_writer
 
         # `overwrite` is true in the output mode complete, in which every micro-batch writes the whole result to the
         # topic, as with Spark's own connector.
-        options = self._resolved_for_tasks(self._write_options(schema))
+        options = self._resolved_for_tasks(self._write_options(schema, batch=False))
         if has_arrow_stream_writer():
             from samsarrow.spark.stream_writer import KafkaStreamWriter
 
@@ -94,11 +96,11 @@ class KafkaDataSource(DataSource):
 
         return Spark40StreamWriter(options, schema)
 
-    def _write_options(self, schema: StructType) -> WriteOptions:
+    def _write_options(self, schema: StructType, *, batch: bool) -> WriteOptions:
         from samsarrow.spark.write_options import WriteOptions
 
         self._planned = True
-        return WriteOptions.parse(self._checked_options(), schema)
+        return WriteOptions.parse(self._checked_options(), schema, batch=batch)
 
     def _notify(self) -> None:
         """Logs how to use the source in the JVM. Writes do not, because streams plan them for each micro-batch."""

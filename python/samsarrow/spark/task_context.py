@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark import TaskContext
 
-from samsarrow.exceptions import KafkaError
+from samsarrow import _core
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,15 @@ class TaskId:
         """Returns the identity of the running task.
 
         Raises:
-            KafkaError: Spark does not provide the identity, so the task cannot write exactly once.
+            ConfigurationError: Spark does not provide the identity, so the task cannot write exactly once.
         """
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context else None
         batch = context.getLocalProperty("streaming.sql.batchId") if context else None
-        if context is None or not query or batch is None:
-            raise KafkaError(
-                "exactlyOnce needs a streaming query, or foreachBatch in one: Spark does not provide the query's id "
-                "and the number of the micro-batch here. Nothing was written"
-            )
-        return cls(query, int(batch), context.partitionId())
+        task = context.partitionId() if context else 0
+        # Rejects missing properties.
+        _core.SparkAttempt(query, batch, task, None, None)
+        return cls(str(query), int(str(batch)), task)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from samsarrow import _core
-from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.clients import hidden, on_this_host, with_registry_files, without_login
 from samsarrow.spark.options import typed_options
 from samsarrow.spark.tokens import Token, token_for
@@ -43,21 +42,6 @@ class WriteOptions:
     token: Token | None = None
     encoded: tuple[Encoded, ...] = ()
 
-    def check_batch(self, *, overwrite: bool) -> None:
-        """Rejects options that are invalid for a batch.
-
-        Raises:
-            ConfigurationError: the save mode is overwrite, or the batch is to be written exactly once without a
-                transactionalIdPrefix.
-        """
-        if overwrite:
-            raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
-        if self.exactly_once and self.prefix is None:
-            raise ConfigurationError(
-                "exactlyOnce in a batch write is for foreachBatch, and needs the option transactionalIdPrefix there: a "
-                "name for this write and no other, since one micro-batch may be written to several places"
-            )
-
     def resolved(self) -> WriteOptions:
         """Returns a copy with the schemas and ids from the registry, so that tasks need no registry."""
         with on_this_host():
@@ -71,8 +55,13 @@ class WriteOptions:
         return replace(self, kafka=without_login(self.kafka), token=token)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], schema: StructType) -> WriteOptions:
+    def parse(cls, options: Mapping[str, str], schema: StructType, *, batch: bool = False) -> WriteOptions:
         """Checks options and columns, before anything is sent.
+
+        Args:
+            options: options as passed to Spark.
+            schema: columns of the DataFrame.
+            batch: true for a batch, false for a stream.
 
         Raises:
             ConfigurationError: an option is missing or has an invalid value; a column is missing or has a type that
@@ -80,7 +69,7 @@ class WriteOptions:
         """
         given = {name.lower(): value for name, value in options.items()}
         columns = [(field.name, field.dataType.simpleString(), field.dataType.json()) for field in schema.fields]
-        checked: dict[str, Any] = _core.spark_write_options(with_registry_files(given), columns)
+        checked: dict[str, Any] = _core.spark_write_options(with_registry_files(given), columns, batch)
         sent, topic = tuple(checked.pop("columns")), checked["topic"]
         encoded: tuple[Encoded, ...] = ()
         if written := checked.pop("written"):

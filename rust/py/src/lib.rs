@@ -16,6 +16,7 @@ mod registry;
 mod segment;
 mod share_consumer;
 mod spark;
+mod spark_replay;
 mod spark_values;
 mod testing;
 mod text_writer;
@@ -106,6 +107,8 @@ mod _core {
     use super::share_consumer::ShareConsumer;
     #[pymodule_export]
     use super::spark::{SparkDriver, spark_columns, spark_options, spark_write_options};
+    #[pymodule_export]
+    use super::spark_replay::SparkAttempt;
     #[pymodule_export]
     use super::spark_values::{SparkEncoder, SparkReadColumns, SparkWrittenColumns, spark_selected};
     #[pymodule_export]

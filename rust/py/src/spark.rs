@@ -93,16 +93,24 @@ pub(crate) fn fields_of(columns: Vec<(String, String, String)>) -> Vec<Field> {
     columns.into_iter().map(field).collect()
 }
 
-/// Parses the options of a write and its columns: names, Spark types, and types in Spark's JSON. Returns the options
-/// that the Python sink uses.
+/// Parses the options of a write and its columns: names, Spark types, and types in Spark's JSON. `batch`
+/// is false for a streaming write. Returns the options that the Python sink uses.
 #[pyfunction]
-#[pyo3(signature = (options, columns))]
+#[pyo3(signature = (options, columns, batch))]
 pub(crate) fn spark_write_options<'py>(
     py: Python<'py>,
     options: BTreeMap<String, String>,
     columns: Vec<(String, String, String)>,
+    batch: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = WriteOptions::parse(&options, &fields_of(columns)).map_err(|error| to_exception(py, &error))?;
+    let parse = || {
+        let options = WriteOptions::parse(&options, &fields_of(columns))?;
+        if batch {
+            options.check_batch()?;
+        }
+        Ok::<_, Error>(options)
+    };
+    let options = parse().map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let sent: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();
     let result = PyDict::new(py);

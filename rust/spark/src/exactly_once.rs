@@ -42,7 +42,7 @@ impl MicroBatch {
         }
     }
 
-    fn next(&self) -> i64 {
+    pub(crate) fn next(&self) -> i64 {
         self.number + 1
     }
 
@@ -103,24 +103,28 @@ impl MicroBatch {
         fence(options, &groups).await?;
         let task_markers = markers.fetch(options, groups).await?;
         if task_markers.iter().any(|marker| marker.next == self.next()) {
-            let MicroBatch { query, number } = self;
-            self.report_mismatch(
-                options,
-                &format!(
-                    "micro-batch {number} of query {query} was written by {before} tasks, and its repetition has {tasks}: \
-                     rows would be in the topic twice. Restart with the same minPartitions and number of shuffle \
-                     partitions"
-                ),
-            )?;
+            self.report_task_count(options, before, tasks, "would be")?;
         }
         Ok(())
     }
 
-    fn task_groups(&self, options: &WriteOptions, tasks: std::ops::Range<u64>) -> Vec<String> {
+    /// Reports a repetition with another number of tasks. Rows `are` in the topic twice, `would be` or `may be`.
+    pub(crate) fn report_task_count(&self, options: &WriteOptions, before: u64, tasks: u64, are: &str) -> Result<()> {
+        let MicroBatch { query, number } = self;
+        self.report_mismatch(
+            options,
+            &format!(
+                "micro-batch {number} of query {query} was written by {before} tasks, and its repetition has {tasks}: rows \
+                 {are} in the topic twice. Restart with the same minPartitions and number of shuffle partitions"
+            ),
+        )
+    }
+
+    pub(crate) fn task_groups(&self, options: &WriteOptions, tasks: std::ops::Range<u64>) -> Vec<String> {
         tasks.map(|task| options.task_group(&self.query, task)).collect()
     }
 
-    fn rollback_error(&self, subject: &str, next: i64) -> Error {
+    pub(crate) fn rollback_error(&self, subject: &str, next: i64) -> Error {
         let MicroBatch { query, number } = self;
         Error::ReplayMismatch(format!(
             "query {query} is at micro-batch {number}, but {subject} micro-batch {} already: the checkpoint was restored from \

@@ -19,6 +19,7 @@ pub mod planner;
 pub mod predicates;
 pub mod ranges;
 pub mod rate_limit;
+pub mod replay;
 pub mod rpc;
 mod suggest;
 pub mod tokens;

@@ -109,6 +109,12 @@ impl WriteOptions {
         }
     }
 
+    /// Returns options that only name transactions and markers.
+    pub(crate) fn for_markers(prefix: Option<String>, allow_replay_mismatch: Option<u64>) -> WriteOptions {
+        let prefix = prefix.filter(|prefix| !prefix.is_empty());
+        WriteOptions { prefix, allow_replay_mismatch, ..WriteOptions::for_dead_letters(KafkaOptions::new()) }
+    }
+
     /// Checks the options of a batch write.
     ///
     /// # Errors
@@ -161,12 +167,20 @@ impl WriteOptions {
     /// # Errors
     /// Fails if [`client`](Self::client) fails.
     pub fn transactional(&self, id: &str) -> Result<Options> {
+        self.client(ClientKind::Producer, &WriteOptions::transactional_overrides(self.kafka.keys(), id))
+    }
+
+    /// Returns the options that a producer with this transactional id has in addition to those with the names `given`.
+    pub(crate) fn transactional_overrides<'a>(
+        mut given: impl Iterator<Item = &'a String>,
+        id: &str,
+    ) -> Vec<(&'static str, String)> {
         let (timeout, ms) = TRANSACTION_TIMEOUT;
         let mut overrides = vec![("transactional.id", id.to_owned())];
-        if !self.kafka.keys().any(|name| kafka::kafka_name(name) == timeout) {
+        if !given.any(|name| kafka::kafka_name(name) == timeout) {
             overrides.push((timeout, ms.to_owned()));
         }
-        self.client(ClientKind::Producer, &overrides)
+        overrides
     }
 }
 
