@@ -249,11 +249,18 @@ def test_ray_writes_a_dataset(ray_data: Any, servers: str) -> None:
         "out", bootstrap_servers=servers, value_format=samsarrow.Json(pa.struct([("n", pa.int64())]))
     )
     assert sorted(row["n"] for row in table["value"].to_pylist()) == list(range(1000))
+    ray_data.range(10).write_datasink(
+        sink := samsarrow.ray.TopicSink("out", {"bootstrap.servers": servers}, value="id", value_format="long")
+    )
+    ray_data.range(5).write_datasink(sink)
+    assert sum(sink.counts.values()) == 5
     wrong = samsarrow.ray.TopicSink("out", bootstrap_servers=servers, key="absent", value_format="json")
     with pytest.raises(KafkaError, match="key: there is no column 'absent' among id"):
         ray_data.range(3).write_datasink(wrong)
     with pytest.raises(KafkaError, match=r"share no transaction: omit transactional\.id"):
         samsarrow.ray.TopicSink("out", transactional_id="x")
+    with pytest.raises(KafkaError, match=r"option bootstrap\.server is unknown; did you mean bootstrap\.servers"):
+        samsarrow.ray.TopicSink("out", {"bootstrap.server": servers})
 
 
 # Daft.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from samsarrow.config import kafka_name, kind_of, merge, rejection
+from samsarrow.exceptions import ConfigurationError
 from samsarrow.ranges import Plan
 
 __all__: list[str] = []
@@ -19,3 +24,18 @@ def check_plan(plan: object, function: str) -> Plan:
     if isinstance(plan, str):
         hint = f": {function}(samsarrow.ranges.plan({plan!r}, bootstrap_servers=…))"
     raise TypeError(f"{function} takes a plan of samsarrow.ranges.plan, not {type(plan).__name__}{hint}")
+
+
+def check_parallel_write(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> None:
+    """Checks the names of options of producers that an engine creates in its workers.
+
+    Values are not checked, because config providers may only be available there.
+
+    Raises:
+        ConfigurationError: an option is unknown, or is for transactions.
+    """
+    for name, value in merge(config, options):
+        if kafka_name(name) == "transactional.id":
+            raise ConfigurationError("write tasks run in parallel and share no transaction: omit transactional.id")
+        if kind_of(name) == "unknown" and (reason := rejection("producer", {name: value})):
+            raise ConfigurationError(reason)

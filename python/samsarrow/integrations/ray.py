@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -9,9 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from samsarrow.config import kafka_name, merge
-from samsarrow.exceptions import ConfigurationError
-from samsarrow.integrations import check_plan
+from samsarrow.integrations import check_parallel_write, check_plan
 from samsarrow.integrations.parts import Condition, Part
 from samsarrow.integrations.pushdown import matching
 from samsarrow.ranges import Plan, Split
@@ -98,7 +97,7 @@ class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
     worker was killed, some of its rows are in the topic twice.
 
     Attributes:
-        counts: the number of rows written to each partition, after `write_datasink` has returned.
+        counts: the number of rows that the last `write_datasink` has written to each partition.
     """
 
     def __init__(
@@ -118,11 +117,10 @@ class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
         """Keeps the arguments, which are those of `samsarrow.write`. They are sent to the workers with their passwords.
 
         Raises:
-            ConfigurationError: an option has no effect here.
+            ConfigurationError: an option is unknown, or has no effect here.
         """
         check_topic(topic)
-        if any(kafka_name(name) == "transactional.id" for name, _ in merge(config, options)):
-            raise ConfigurationError("write tasks run in parallel and share no transaction: omit transactional.id")
+        check_parallel_write(config, options)
         columns: dict[str, Any] = {"key": key, "value": value, "headers": headers, "partition": partition}
         columns |= {"timestamp": timestamp, "key_format": key_format, "value_format": value_format}
         self._topic = topic
@@ -146,5 +144,5 @@ class TopicSink(Datasink[Mapping[TopicPartition, int]]):  # type: ignore[misc]
 
     def on_write_complete(self, write_result: Any) -> None:
         """Adds the numbers of rows of all tasks."""
-        for counts in write_result.write_returns:
-            self.counts = {tp: self.counts.get(tp, 0) + counts.get(tp, 0) for tp in sorted({*self.counts, *counts})}
+        total = sum(map(Counter, write_result.write_returns), Counter[TopicPartition]())
+        self.counts = dict(sorted(total.items()))
