@@ -421,3 +421,30 @@ def test_dlt_columns(tmp_path: Path, servers: str) -> None:
     assert {tuple(batch.schema.names) for batch in batches} == {("value",)}
     pipeline.run(samsarrow.dlt.topic("one", bootstrap_servers=servers, name="rows"))
     assert pipeline.table().num_rows >= ROWS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"start": "bogus"}, "start is 'earliest', 'latest', 'group:NAME'"),
+        ({"bootstrap_server": "x:1"}, "option bootstrap_server is unknown"),
+        ({"end": "latest"}, "option end is unknown"),
+        ({"timeout": 0}, "timeout is a number of seconds above 0"),
+        ({"group_id": "g"}, "group.id"),
+    ],
+)
+def test_dlt_checks_arguments_at_once(arguments: dict[str, Any], message: str) -> None:
+    need("dlt")
+    with pytest.raises((KafkaError, TypeError), match=message):
+        samsarrow.dlt.topic("t", **{"bootstrap_servers": "localhost:1", **arguments})
+
+
+def test_dlt_reads_partitions_of_an_iterator_again(servers: str, tmp_path: Path) -> None:
+    need("dlt")
+    pipeline, resource = (
+        Pipeline(tmp_path),
+        samsarrow.dlt.topic("t", bootstrap_servers=servers, partitions=iter([1]), name="rows"),
+    )
+    for _ in range(2):
+        pipeline.run(resource)
+        assert pipeline.table()["partition"].unique().to_pylist() == [1]

@@ -26,16 +26,25 @@ def check_plan(plan: object, function: str) -> Plan:
     raise TypeError(f"{function} takes a plan of samsarrow.ranges.plan, not {type(plan).__name__}{hint}")
 
 
-def check_parallel_write(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> None:
-    """Checks the names of options of producers that an engine creates in its workers.
+def check_names(client: str, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> None:
+    """Checks the names of options of a client that is created later.
 
     Values are not checked, because config providers may only be available there.
 
     Raises:
-        ConfigurationError: an option is unknown, or is for transactions.
+        ConfigurationError: an option is unknown.
     """
     for name, value in merge(config, options):
-        if kafka_name(name) == "transactional.id":
-            raise ConfigurationError("write tasks run in parallel and share no transaction: omit transactional.id")
-        if kind_of(name) == "unknown" and (reason := rejection("producer", {name: value})):
+        if kind_of(name) == "unknown" and (reason := rejection(client, {name: value})):
             raise ConfigurationError(reason)
+
+
+def check_parallel_write(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> None:
+    """Checks the names of options of producers that an engine creates in its workers.
+
+    Raises:
+        ConfigurationError: an option is unknown, or is for transactions.
+    """
+    check_names("producer", config, options)
+    if any(kafka_name(name) == "transactional.id" for name, _ in merge(config, options)):
+        raise ConfigurationError("write tasks run in parallel and share no transaction: omit transactional.id")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import pyarrow as pa
 
 from samsarrow import ranges
+from samsarrow.integrations import check_names
 from samsarrow.integrations.parts import merged, without_dictionaries
 from samsarrow.offsets import next_offsets
 from samsarrow.ranges import Bound, Offsets, OnDataLoss
-from samsarrow.types import Seconds, check_topic
+from samsarrow.ranges.planning import check_request
+from samsarrow.types import Seconds
 
 try:
     import dlt as _dlt
@@ -71,28 +73,28 @@ def topic(
         A `DltResource`, which yields record batches. `topic` is a string column.
 
     Raises:
+        ConfigurationError: an argument is invalid, or an option is unknown.
         dlt.pipeline.exceptions.PipelineStepFailed: raised by the run instead of the errors of `samsarrow.ranges.plan`
             and `Split.read`, with their messages. If the topic was deleted and created again, call `pipeline.run` with
             `refresh="drop_resources"` to start again.
     """
-    check_topic(topic)
+    arguments: dict[str, Any] = {
+        # Read by each run.
+        "partitions": None if partitions is None else list(partitions),
+        "columns": None if columns is None else list(dict.fromkeys([*columns, *_POSITION])),
+        "key_format": key_format,
+        "value_format": value_format,
+        "on_decode_error": on_decode_error,
+        "on_data_loss": on_data_loss,
+        "timeout": timeout,
+    }
+    check_names("consumer", config, options)
+    check_request(topic, config, options, start=start, end="latest", **arguments)
 
     def rows() -> Iterator[pa.RecordBatch]:
         state = _dlt.current.resource_state()
         stored: str | None = state.get("next_start")
-        plan = ranges.plan(
-            topic,
-            config,
-            start=start if stored is None else stored,
-            partitions=partitions,
-            columns=None if columns is None else list(dict.fromkeys([*columns, *_POSITION])),
-            key_format=key_format,
-            value_format=value_format,
-            on_decode_error=on_decode_error,
-            on_data_loss=on_data_loss,
-            timeout=timeout,
-            **options,
-        )
+        plan = ranges.plan(topic, config, start=start if stored is None else stored, **arguments, **options)
         names = plan.schema.names if columns is None else list(columns)
         schema = without_dictionaries(pa.schema([plan.schema.field(one) for one in names]))
         positions = {tp: begin for tp, begin, _ in plan.ranges}
