@@ -10,7 +10,7 @@ the sink. A task for each partition occupies a core.
 import sys
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 
 def start(spark: SparkSession, servers: str, topic: str, target: str, checkpoint: str) -> StreamingQuery:
@@ -22,9 +22,11 @@ def start(spark: SparkSession, servers: str, topic: str, target: str, checkpoint
         .load()
     )
     late = flights.where("cast(get_json_object(string(value), '$.arr_delay') as double) > 60").select("key", "value")
-    query = late.writeStream.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", target)
+    writer = late.writeStream.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", target)
+    writer = writer.outputMode("update").option("checkpointLocation", checkpoint)
     # Offsets are stored at the end of each batch, which lasts this long; records do not wait for it.
-    return query.outputMode("update").option("checkpointLocation", checkpoint).trigger(realTime="10 seconds").start()
+    query: StreamingQuery = writer.trigger(realTime="10 seconds").start()  # type: ignore[call-overload]
+    return query
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 FLIGHT = "carrier string, arr_delay double"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -34,7 +34,7 @@ class LongestDelay(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Updates the state of a carrier with the flights of a micro-batch."""
-        flights, longest = self._state.get() if self._state.exists() else (0, float("-inf"))
+        flights, longest = self._state.get() or (0, float("-inf"))
         before = longest
         for frame in rows:
             flights, longest = flights + len(frame), max(longest, frame["arr_delay"].max())
