@@ -98,7 +98,7 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
         return Err(invalid("A request that renews locks must have no wait time and no limits."));
     }
     let epoch = request.share_session_epoch;
-    let (partitions, acks) = listed(request);
+    let (partitions, mut acks) = listed(request);
     let added = update_session(call, &caller, request, &partitions, !acks.is_empty())?;
     let is_incremental = epoch != INITIAL_EPOCH && epoch != FINAL_EPOCH;
     let of_session = call.state.share_session_partitions(&caller.key, epoch);
@@ -108,12 +108,16 @@ async fn respond(call: &Call<'_>, request: &ShareFetchRequest) -> Result<ShareFe
         let code = ErrorCode::UNKNOWN_SERVER_ERROR;
         return Err((code, code.description().to_owned()));
     }
-    let mut fetched = BTreeMap::new();
+    let (mut fetched, mut rejected) = (BTreeMap::new(), BTreeMap::new());
     if is_incremental && !acks.is_empty() && !request.is_renew_ack {
-        // Kafka stores acknowledgements before they take effect, and meanwhile acquires the records that are available.
+        // Kafka checks acknowledgements, acquires the records that are available while it stores them, and then applies
+        // them. So they do not apply to a record whose lock has ended and that this request acquires again.
+        rejected = caller.rejections(call, &acks, request.is_renew_ack);
+        acks.retain(|key, _| !rejected.contains_key(key));
         fetched = acquire_available(call, &caller, request, &of_session);
     }
     let mut outcomes = caller.acknowledge(call, &acks, request.is_renew_ack);
+    outcomes.extend(rejected.into_iter().map(|(key, rejection)| (key, Err(rejection))));
     if epoch == FINAL_EPOCH {
         call.state.close_share_session(&caller.key);
     } else if !request.is_renew_ack {

@@ -63,6 +63,22 @@ impl ShareCaller {
         Ok(partition)
     }
 
+    /// Returns the partitions whose acknowledgements are rejected, with the reasons.
+    pub(super) fn rejections(
+        &self,
+        call: &Call<'_>,
+        acks: &Acknowledgements,
+        may_renew: bool,
+    ) -> BTreeMap<TopicPartition, Rejection> {
+        let check = |key: TopicPartition, acks: &[Acknowledgement]| {
+            check_fields(acks, may_renew)?;
+            let partition = self.find(call, key).map_err(|code| (code, code.name().to_owned()))?;
+            let caller = (self.group.as_str(), &self.member);
+            call.state.check_acknowledgements(caller, key, &partition, acks, &self.settings)
+        };
+        acks.iter().filter_map(|(key, acks)| Some((*key, check(*key, acks).err()?))).collect()
+    }
+
     /// Applies the acknowledgements of each partition.
     pub(super) fn acknowledge(
         &self,

@@ -205,6 +205,20 @@ async fn lock_ends_and_is_renewed() {
 }
 
 #[tokio::test]
+async fn late_acknowledgement_does_not_apply_to_the_next_delivery() {
+    let broker = broker_with(ShareOptions::default()).await;
+    produce(&broker, &[3]).await;
+    let mut member = Member::new(&broker, "a").await;
+    assert_eq!(member.acquire().await, [(0, 2, 1)]);
+    broker.expire_locks(GROUP).unwrap();
+    let partition = member.fetch(&[(0, 2, vec![ACCEPT])]).await;
+    assert_eq!(partition.acknowledge_error_code, ErrorCode::INVALID_RECORD_STATE.code());
+    let again: Vec<_> = partition.acquired_records.iter().map(|r| (r.first_offset, r.delivery_count)).collect();
+    assert_eq!(again, [(0, 2)]);
+    assert_eq!(code(&member.acknowledge(&[(0, 2, vec![ACCEPT])]).await), ErrorCode::NONE);
+}
+
+#[tokio::test]
 async fn delivery_limit_archives_records() {
     let broker = broker_with(ShareOptions::default()).await;
     produce(&broker, &[8]).await;

@@ -254,6 +254,24 @@ impl State {
         acquired
     }
 
+    /// Checks the acknowledgements of one partition, without applying them.
+    pub(crate) fn check_acknowledgements(
+        &self,
+        (group, member): (&str, &Arc<str>),
+        key: TopicPartition,
+        partition: &Partition,
+        acks: &[Acknowledgement],
+        settings: &ShareSettings,
+    ) -> Result<(), Rejection> {
+        let mut shares = lock(&self.shares);
+        if !shares.is_initialized(group, key) {
+            let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            return Err((code, code.name().to_owned()));
+        }
+        let log = partition.state();
+        shares.current(group, key, &log, settings, Instant::now()).check_all(member, acks, settings)
+    }
+
     /// Applies the acknowledgements of one partition, all or none, and wakes the fetches that wait for it. As in Kafka,
     /// the state follows the start of the log only with the next fetch.
     pub(crate) fn acknowledge_records(
