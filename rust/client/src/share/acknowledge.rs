@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::share_fetch::AcquiredRecords;
 use samsarrow_wire::messages::{ShareAcknowledgeRequest, ShareAcknowledgeResponse};
 use tokio::time::Instant;
 
@@ -16,13 +17,15 @@ use crate::types::TopicPartition;
 
 impl SessionTask {
     /// Records the outcome of one partition's acknowledgements. If some range of several was invalid, the broker has
-    /// applied none, so each range is sent again alone.
+    /// applied none, so each range is sent again alone, except those that the same response has acquired again: their
+    /// locks had ended, and the acknowledgement would apply to rows that the next polls return.
     pub(super) async fn outcome(
         &mut self,
         id: SessionId,
         sent: Sent,
         outcome: Option<&(i16, Option<String>)>,
         renewed_until: Instant,
+        acquired: &[AcquiredRecords],
     ) {
         let context = format!("acknowledgement of {}", sent.tp);
         let error = match outcome {
@@ -36,7 +39,13 @@ impl SessionTask {
         if is_invalid && sent.taken.len() > 1 {
             for taken in &sent.taken {
                 let one = Sent { taken: vec![taken.clone()], ..sent.clone() };
-                let error = self.resend(id, &one).await;
+                let is_again = |(first, last): (i64, i64)| {
+                    acquired.iter().any(|again| again.first_offset <= last && first <= again.last_offset)
+                };
+                let error = match taken.ranges().into_iter().any(is_again) {
+                    true => error.clone(),
+                    false => self.resend(id, &one).await,
+                };
                 self.shared.settle(&one, error, renewed_until);
             }
             self.shared.complete(&sent);
@@ -164,7 +173,7 @@ impl SessionTask {
         for sent in acknowledgements {
             let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
             if !is_automatic {
-                self.outcome(id, sent, outcome, renewed_until).await;
+                self.outcome(id, sent, outcome, renewed_until, &[]).await;
                 continue;
             }
             let ranges: Vec<_> = sent.taken.iter().flat_map(Taken::ranges).collect();

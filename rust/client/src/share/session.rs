@@ -212,8 +212,10 @@ impl SessionTask {
         }
         let renewed_until = Instant::now() + lock_timeout.unwrap_or_default();
         for sent in acknowledgements {
-            let outcome = outcomes.get(&(sent.topic_id, sent.tp.partition));
-            self.outcome(id, sent, outcome, renewed_until).await;
+            let key = (sent.topic_id, sent.tp.partition);
+            let again = fetched.iter().find(|(topic_id, one)| (*topic_id, one.tp.partition) == key);
+            let again = again.map_or(&[][..], |(_, one)| one.acquired.as_slice());
+            self.outcome(id, sent, outcomes.get(&key), renewed_until, again).await;
         }
         for sent in unnamed {
             self.release_unnamed(id, &sent).await;

@@ -1,18 +1,22 @@
-//! Members of share groups: joins while the coordinator is not available, and rows that arrive after the end of a
-//! session.
+//! Members of share groups: joins while the coordinator is not available, rows that arrive after the end of a session,
+//! and acknowledgements after the locks have ended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::consume_common::{SOON, broker, produce, rows};
+use crate::consume_common::{SOON, broker, options, produce, rows};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int16Type;
+use arrow_array::types::{Int16Type, Int64Type};
 use samsarrow_broker::{Broker, Fault};
-use samsarrow_client::config::OptionValue;
+use samsarrow_client::admin::{Admin, ConfigChange, ConfigResource};
+use samsarrow_client::config::{ClientKind, OptionValue};
 use samsarrow_client::share::{ShareConsumer, ShareOptions};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
+/// Resource type of a group, with the protocol's code.
+const GROUP_CONFIGS: i8 = 32;
 /// Shorter than the locks of records, which last 30 seconds.
 const BEFORE_LOCKS_END: Duration = Duration::from_secs(15);
 
@@ -98,6 +102,57 @@ async fn a_session_with_another_epoch_is_closed() {
     broker.fail_next(ApiKey::ShareFetch, Fault::Error(ErrorCode::INVALID_SHARE_SESSION_EPOCH), 1);
     assert_eq!(first_row(&consumer).await, ("0:0".to_owned(), 2));
     consumer.close(SOON, true).await;
+    broker.shutdown().await;
+}
+
+/// Lets the group start at the first record.
+async fn start_at_earliest(broker: &Broker) {
+    let admin = Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+    let resource = ConfigResource { kind: GROUP_CONFIGS, name: "g".to_owned() };
+    let value = Some("earliest".to_owned());
+    let change = ConfigChange { name: "share.auto.offset.reset".to_owned(), operation: 0, value };
+    let results = admin.alter_configs(&BTreeMap::from([(resource, vec![change])]), false, SOON).await.unwrap();
+    assert!(results.iter().all(|(_, result)| result.is_ok()));
+    admin.close().await;
+}
+
+/// Polls until rows are returned, and returns their offsets and delivery counts.
+async fn poll(consumer: &ShareConsumer) -> Vec<(i64, i16)> {
+    let started = Instant::now();
+    loop {
+        assert!(started.elapsed() < SOON, "no rows are returned");
+        consumer.begin_poll().unwrap();
+        consumer.wait_ready(Duration::from_secs(1)).await;
+        let Some(batch) = consumer.try_poll().unwrap() else { continue };
+        let column = |name: &str| batch.column_by_name(name).unwrap();
+        let offsets = column("offset").as_primitive::<Int64Type>().values().iter().copied();
+        return offsets.zip(column("delivery_count").as_primitive::<Int16Type>().values().iter().copied()).collect();
+    }
+}
+
+/// A request with acknowledgements of two ranges fails as a whole, and acquires the rows again. If a range was then sent
+/// again alone, the broker applied it to the new delivery, whose rows were returned although they were accepted.
+#[tokio::test]
+async fn late_acknowledgements_do_not_apply_to_the_next_delivery() {
+    let broker = broker(1, 1).await;
+    start_at_earliest(&broker).await;
+    produce(&broker, 1, 0, 2).await;
+    let first = member(&broker, &[]);
+    first.subscribe(["t".to_owned()].into()).unwrap();
+    assert_eq!(poll(&first).await, [(0, 1), (1, 1)]);
+    first.close(SOON, false).await;
+    produce(&broker, 1, 2, 2).await;
+
+    let second = member(&broker, &[]);
+    second.subscribe(["t".to_owned()].into()).unwrap();
+    assert_eq!(poll(&second).await, [(0, 2), (1, 2), (2, 1), (3, 1)]);
+    broker.expire_locks("g").unwrap();
+    assert_eq!(poll(&second).await, [(0, 3), (1, 3), (2, 2), (3, 2)]);
+    assert_eq!(broker.share_lag("g", "t", 0), Some(4), "the rows that a poll has returned are not accepted yet");
+    let outcomes = second.commit(SOON).await.unwrap().outcomes();
+    assert_eq!(outcomes.len(), 1);
+    assert_eq!(broker.share_lag("g", "t", 0), Some(0));
+    second.close(SOON, true).await;
     broker.shutdown().await;
 }
 
