@@ -27,6 +27,11 @@ const FAILED: &[(World, u64)] = &[
     (World::Groups, 505347),
     // A commit was applied late, after its call had timed out and the coordinator had moved away and back.
     (World::Upgrade, 700647),
+    // The embedded broker applied acknowledgements of records whose locks had ended to their next delivery.
+    (World::Shares, 10),
+    // A client repeated such acknowledgements after the response that had delivered the records again.
+    (World::Shares, 7),
+    (World::Shares, 12),
     // Batches of a recreated topic were sent while batches of the old topic were in flight, and written twice.
     (World::Topics, 20030),
     // Stale metadata of the broker had the id of a recreated topic and the epochs of the old topic.

@@ -1,5 +1,6 @@
 //! Worlds: topics, clients and the guarantees that hold for them.
 
+mod deliveries;
 mod fetch;
 mod groups;
 mod produce;

@@ -1,9 +1,11 @@
 //! Members of a share group that poll, acknowledge, commit, leave, crash and return while records are produced
 //! (KIP-932).
 //!
-//! Guarantees: a record is delivered at most as often as the group's limit. Returned rows are as in the log. After the disturbances, the group finishes all records,
-//! and each of them was accepted or rejected by a member unless its deliveries were used up. Every call ends within its
-//! timeout.
+//! Guarantees: a record has at most one lock at a time, and is delivered at most as often as the group's limit. Returned
+//! rows are as in the log, and have the delivery count of the broker. A record is delivered again only if its lock has
+//! ended without an acknowledgement, or it was released. Each decision has exactly one outcome, and each successful one
+//! is an acknowledgement that the broker has applied. After the disturbances, the group finishes all records, and each of
+//! them was accepted or rejected by a member unless its deliveries were used up. Every call ends within its timeout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +16,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type};
 use samsarrow_client::admin::{ConfigChange, ConfigResource};
 use samsarrow_client::share::{Acknowledgement, Outcomes, ShareConsumer};
+use samsarrow_client::types::TopicPartition;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::deliveries::{ACCEPT, Deliveries, Position, REJECT};
 use super::records::{self, Records};
 use crate::context::{Context, cancel_after, kind};
 use crate::{log, options};
@@ -32,17 +36,14 @@ pub(crate) const UNLIMITED: i16 = i16::MAX;
 /// Resource type of a group, with the protocol's code.
 const GROUP_CONFIGS: i8 = 32;
 
-/// Partition and offset of a record.
-type Position = (i32, i64);
-
 #[derive(Debug, Default)]
 struct Shared {
     /// Returned values, to be compared with the logs.
     values: BTreeMap<Position, String>,
     /// Records that a member has accepted or rejected, successfully or not.
     decided: BTreeSet<Position>,
-    /// Records whose accept was reported as successful.
-    accepted: BTreeSet<Position>,
+    /// Deliveries by the events of the broker.
+    deliveries: Deliveries,
     producing: bool,
     drained: bool,
 }
@@ -142,6 +143,9 @@ async fn watch(group: Group) {
     group.context.violation(format!("the group did not finish all records after the disturbances: lags {lags:?}"));
 }
 
+/// Offsets of decided rows with the types of their acknowledgements, by partition.
+type Decisions = BTreeMap<i32, Vec<(i64, i8)>>;
+
 struct Member<'a> {
     group: &'a Group,
     number: usize,
@@ -149,17 +153,24 @@ struct Member<'a> {
     explicit: bool,
     /// Rows of the last poll of an implicit member, which the next poll accepts.
     last: Vec<Position>,
-    /// Accepted rows since the last commit, and rows of partitions whose outcome is unknown.
-    accepts: BTreeMap<i32, Vec<i64>>,
+    /// Decided rows that no commit has reported.
+    decisions: Decisions,
+    /// Decided rows that commits in the background report, by the numbers of the commits.
+    background: BTreeMap<u64, Decisions>,
+    client_id: String,
     /// Renewed rows, which are decided later.
     renewed: Vec<RecordBatch>,
 }
 
 async fn consume(group: Group, number: usize, mut random: fastrand::Rng) {
+    let mut clients = 0;
     while !group.has_drained() && !group.is_late() {
         let explicit = random.bool();
+        clients += 1;
+        let client_id = format!("member-{number}-{clients}");
         let chosen = [
             ("group.id", GROUP.to_owned()),
+            ("client.id", client_id.clone()),
             ("request.timeout.ms", "5000".to_owned()),
             ("default.api.timeout.ms", CALL.as_millis().to_string()),
             ("max.poll.records", random.u32(1..50).to_string()),
@@ -170,8 +181,17 @@ async fn consume(group: Group, number: usize, mut random: fastrand::Rng) {
             Ok(consumer) => consumer,
             Err(error) => return group.context.violation(format!("the share consumer cannot be created: {error}")),
         };
-        let (last, accepts, renewed) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut member = Member { group: &group, number, consumer, explicit, last, accepts, renewed };
+        let mut member = Member {
+            group: &group,
+            number,
+            consumer,
+            explicit,
+            last: Vec::new(),
+            decisions: Decisions::new(),
+            background: BTreeMap::new(),
+            client_id,
+            renewed: Vec::new(),
+        };
         member.subscribe();
         let mut steps = random.u32(5..200);
         while (steps > 0 || group.context.is_calm()) && !group.has_drained() && !group.is_late() {
@@ -209,7 +229,10 @@ impl Member<'_> {
             18..24 => {
                 self.accept_last();
                 match self.consumer.commit_async() {
-                    Ok(_) => context.reached("commit_async"),
+                    Ok(number) => {
+                        context.reached("commit_async");
+                        self.background.insert(number, std::mem::take(&mut self.decisions));
+                    }
                     Err(error) => context.violation(format!("commit_async failed: {error}")),
                 }
             }
@@ -229,16 +252,23 @@ impl Member<'_> {
     /// Handles the outcomes of commits in the background.
     fn take_completed(&mut self) {
         for completed in self.consumer.take_completed() {
-            self.outcomes(&completed.outcomes, false);
+            match self.background.remove(&completed.number) {
+                Some(decisions) => self.outcomes(&completed.outcomes, decisions),
+                None => self.group.context.violation(format!("commit {} has completed twice", completed.number)),
+            }
         }
     }
 
     /// Records that the rows of the last poll are accepted by the next call of an implicit member.
     fn accept_last(&mut self) {
         for (partition, offset) in std::mem::take(&mut self.last) {
-            self.group.lock().decided.insert((partition, offset));
-            self.accepts.entry(partition).or_default().push(offset);
+            self.decide_row((partition, offset), ACCEPT);
         }
+    }
+
+    fn decide_row(&mut self, position: Position, kind: i8) {
+        self.group.lock().decided.insert(position);
+        self.decisions.entry(position.0).or_default().push((position.1, kind));
     }
 
     async fn commit(&mut self, random: &mut fastrand::Rng) {
@@ -255,7 +285,10 @@ impl Member<'_> {
         self.take_completed();
         match result {
             None => {}
-            Some(Ok(commit)) => self.outcomes(&commit.outcomes(), true),
+            Some(Ok(commit)) => {
+                let decisions = std::mem::take(&mut self.decisions);
+                self.outcomes(&commit.outcomes(), decisions);
+            }
             Some(Err(error)) => {
                 context.reached(format!("commit: {}", kind(&error)));
                 if !context.expects(&error) {
@@ -265,25 +298,39 @@ impl Member<'_> {
         }
     }
 
-    /// Records the outcomes of acknowledgements since the last commit.
-    fn outcomes(&mut self, outcomes: &Outcomes, is_commit: bool) {
+    /// Checks the outcomes of decisions. The broker must have applied those of partitions without an error.
+    fn outcomes(&mut self, outcomes: &Outcomes, decisions: Decisions) {
         let context = &self.group.context;
-        for (tp, outcome) in outcomes {
-            let offsets = self.accepts.remove(&tp.partition).unwrap_or_default();
+        for outcome in outcomes.values() {
             match outcome {
-                Ok(()) => {
-                    context.reached("acknowledged");
-                    // A commit in the background reports only the rows until its call.
-                    if is_commit {
-                        let rows = offsets.into_iter().map(|offset| (tp.partition, offset));
-                        self.group.lock().accepted.extend(rows);
-                    }
-                }
+                Ok(()) => context.reached("acknowledged"),
                 Err(error) => context.reached(format!("acknowledgement: {}", kind(error))),
             }
         }
-        if is_commit && !std::mem::take(&mut self.accepts).is_empty() {
-            context.reached("commit: accepted rows without an outcome");
+        let mut shared = self.group.lock();
+        shared.deliveries.update(context);
+        for (partition, rows) in decisions {
+            match outcomes.get(&TopicPartition::new(TOPIC, partition)) {
+                None => context.violation(format!("{partition}: decisions about {rows:?} have no outcome")),
+                Some(Err(_)) => {}
+                Some(Ok(())) => {
+                    for (offset, kind) in rows {
+                        let position = (partition, offset);
+                        if shared.deliveries.acknowledged(&self.client_id, position, kind) > 0 {
+                            continue;
+                        }
+                        if shared.deliveries.is_before_start(position, self.group.delivery_limit) {
+                            context.reached("late acknowledgement before the start offset ignored");
+                            continue;
+                        }
+                        context.violation(format!(
+                            "{partition}: the acknowledgement of {offset} as type {kind} by {} was not applied: {}",
+                            self.client_id,
+                            shared.deliveries.describe(position)
+                        ));
+                    }
+                }
+            }
         }
     }
 
@@ -350,11 +397,10 @@ impl Member<'_> {
 
     fn decided(&mut self, rows: &[Position], types: &[Acknowledgement]) {
         for (position, kind) in rows.iter().zip(types) {
-            if matches!(kind, Acknowledgement::Accept | Acknowledgement::Reject) {
-                self.group.lock().decided.insert(*position);
-            }
-            if *kind == Acknowledgement::Accept {
-                self.accepts.entry(position.0).or_default().push(position.1);
+            match kind {
+                Acknowledgement::Accept => self.decide_row(*position, ACCEPT),
+                Acknowledgement::Reject => self.decide_row(*position, REJECT),
+                Acknowledgement::Release | Acknowledgement::Renew => {}
             }
         }
     }
@@ -382,13 +428,10 @@ impl Member<'_> {
 
     fn check_rows(&self, batch: &RecordBatch) -> Vec<Position> {
         let (context, mut shared, mut rows) = (&self.group.context, self.group.lock(), Vec::new());
+        shared.deliveries.update(context);
         for (position, value, deliveries) in positions(batch) {
             let (partition, offset) = position;
-            if shared.accepted.contains(&position) {
-                // A member may return a row from its queue after the leader has moved, while a member that got the row
-                // from the new leader has accepted it.
-                context.reached("row of an accepted partition delivered again");
-            }
+            shared.deliveries.returned(context, &self.client_id, position, deliveries);
             if !(1..=self.group.delivery_limit).contains(&deliveries) {
                 context.violation(format!("{TOPIC}-{partition} delivered {offset} with delivery count {deliveries}"));
             }
@@ -418,7 +461,8 @@ fn positions(batch: &RecordBatch) -> impl Iterator<Item = (Position, String, i16
 }
 
 fn check(group: &Group) {
-    let (context, shared) = (&group.context, group.lock());
+    let (context, mut shared) = (&group.context, group.lock());
+    shared.deliveries.update(context);
     for partition in 0..group.partitions {
         let stored = match log::read(&context.broker, TOPIC, partition) {
             Ok(stored) => stored,
@@ -431,6 +475,11 @@ fn check(group: &Group) {
             }
             if group.delivery_limit == UNLIMITED && shared.drained && !shared.decided.contains(&position) {
                 context.violation(format!("{TOPIC}-{partition} finished {record:?}, which no member has decided"));
+            }
+            if shared.drained && !shared.deliveries.has_ended(position, group.delivery_limit) {
+                context.violation(format!(
+                    "{TOPIC}-{partition} finished {record:?}, which was neither acknowledged nor delivered too often"
+                ));
             }
         }
     }
