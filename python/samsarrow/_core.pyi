@@ -109,6 +109,7 @@ __all__ = [
     "ends_of",
     "error_table",
     "exposition",
+    "glue_arguments",
     "infer_json",
     "is_bytes",
     "json_non_finite",
@@ -122,11 +123,13 @@ __all__ = [
     "option_types",
     "options_markdown",
     "properties",
+    "registry_framing",
     "set_log_levels",
     "spark_columns",
     "spark_options",
     "spark_selected",
     "spark_write_options",
+    "topic_subject",
     "unraisable",
     "with_schema_header",
     "write_values",
@@ -712,6 +715,9 @@ class ValueEncoder:
 
 def avro_schema(like: pa.RecordBatch, name: str) -> str: ...
 def is_bytes(like: pa.RecordBatch) -> bool: ...
+def glue_arguments(url: str, options: dict[str, Any]) -> dict[str, str] | None: ...
+def registry_framing(kind: str, framing: str) -> str: ...
+def topic_subject(kind: str, topic: str, key: bool) -> str: ...
 def avro_name(schema: str, needed: Sequence[str]) -> str | None: ...
 def infer_json(batches: Any) -> tuple[pa.RecordBatch | None, tuple[int, str] | None]: ...
 def json_non_finite(batch: pa.RecordBatch) -> tuple[int, None, str, str, None] | None: ...

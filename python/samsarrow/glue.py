@@ -10,7 +10,7 @@ from samsarrow import _core
 from samsarrow._arguments import names_arguments, to_uuid
 from samsarrow._registry_client import BlockingRegistry, RegistryClient
 from samsarrow.config import merge
-from samsarrow.registry import RegisteredSchema, SchemaType, _new, _schema
+from samsarrow.registry import RegisteredSchema, SchemaRegistry, SchemaType, _new, _schema
 
 __all__ = ["GlueSchemaRegistry"]
 
@@ -192,6 +192,24 @@ class GlueSchemaRegistry(GlueClient, BlockingRegistry):
             RegistryError: AWS Glue cannot be reached, or rejects the request.
         """
         return self._open.compatibility(name).wait()
+
+
+def registry_of_url(url: str, options: Mapping[str, Any]) -> SchemaRegistry | GlueSchemaRegistry:
+    """Creates the client of a registry.
+
+    Args:
+        url: URL of a registry with Confluent's API, or several; or `glue://REGION/REGISTRY` for AWS Glue.
+        options: options of the client with dotted names, without the prefix `schema.registry.`.
+
+    Raises:
+        ConfigurationError: the URL is invalid, or an option is unknown, has an invalid value or does not apply to the
+            kind of registry.
+    """
+    arguments = _core.glue_arguments(url, dict(options))
+    if arguments is not None:
+        return GlueSchemaRegistry(**arguments)  # type: ignore[arg-type]
+    others = dict(options)
+    return SchemaRegistry(url, context=others.pop("context", None), **others)
 
 
 def _uuid(key: int | bytes) -> UUID:

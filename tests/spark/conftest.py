@@ -25,8 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["pyspark_sql.SparkSession"]:
-    from support.spark import QUICK, local_session
+    from support.spark import QUICK, local_session, set_aws_profile
 
+    # Environment variables of the JVM are those at its start.
+    set_aws_profile(tmp_path_factory.mktemp("aws") / "credentials")
     try:
         session = local_session(tmp_path_factory.mktemp("spark"), **QUICK)
     except KafkaUnavailableError as reason:

@@ -26,6 +26,9 @@ QUICK = {
     "spark_ui_showConsoleProgress": "false",
 }
 
+# Profile with AWS credentials, which `set_aws_profile` writes.
+AWS_PROFILE = "samsarrow-tests"
+
 # Spark's error if a Python worker takes more than ten seconds to start, as on a busy machine. Callers retry.
 STALLED = "Python worker failed to connect back"
 
@@ -69,6 +72,14 @@ def need_jar() -> None:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+def set_aws_profile(file: Path) -> None:
+    """Leaves AWS credentials to the profile `AWS_PROFILE` in a file, in this process and in those that it starts."""
+    file.write_text(f"[{AWS_PROFILE}]\naws_access_key_id = id\naws_secret_access_key = hunter2\n")
+    os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(file)
+    os.environ["AWS_CONFIG_FILE"] = os.devnull
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
 def local_session(

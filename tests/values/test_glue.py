@@ -442,7 +442,7 @@ def test_invalid_arguments_are_errors(client: GlueSchemaRegistry, monkeypatch: p
         Avro(client, framing="confluent")
     with (
         SchemaRegistry("http://127.0.0.1:1") as other,
-        pytest.raises(ConfigurationError, match="pass a GlueSchemaRegistry"),
+        pytest.raises(ConfigurationError, match="the registry must be AWS Glue Schema Registry"),
     ):
         Avro(other, framing="glue")
     assert repr(client).startswith("GlueSchemaRegistry(registry_name='default-registry'")

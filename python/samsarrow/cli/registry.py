@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 import click
@@ -14,15 +13,6 @@ if TYPE_CHECKING:
     from samsarrow.registry import RegisteredSchema, SchemaReference, SchemaType
 
     Registry: TypeAlias = SchemaRegistry | GlueSchemaRegistry
-
-GLUE = "glue:"
-# Arguments of `GlueSchemaRegistry` by the names of their options.
-GLUE_OPTIONS = {
-    "aws.profile": "profile",
-    "aws.role.arn": "role_arn",
-    "aws.endpoint.url": "endpoint_url",
-    "aws.compatibility": "compatibility",
-}
 
 
 def open_registry(url: str, options: Mapping[str, str]) -> Registry:
@@ -34,28 +24,12 @@ def open_registry(url: str, options: Mapping[str, str]) -> Registry:
         options: options of the registry client with dotted names, without the prefix.
 
     Raises:
-        click.UsageError: the URL of AWS Glue is invalid, or an option does not apply to the kind of registry.
-        ConfigurationError: an option is unknown or has an invalid value.
+        ConfigurationError: the URL is invalid, or an option is unknown, has an invalid value or does not apply to the
+            kind of registry.
     """
-    if not url.strip().lower().startswith(GLUE):
-        from samsarrow import SchemaRegistry
+    from samsarrow.glue import registry_of_url
 
-        if own := next((name for name in GLUE_OPTIONS if name in options), None):
-            raise click.UsageError(f"option schema.registry.{own} is for AWS Glue: its URL is glue://REGION/REGISTRY")
-        others = dict(options)
-        return SchemaRegistry(url, context=others.pop("context", None), **others)
-    from samsarrow import GlueSchemaRegistry
-
-    parts = urlsplit(url.strip())
-    name = unquote(parts.path.strip("/"))
-    if "/" in name or parts.query or parts.fragment or "@" in parts.netloc:
-        raise click.UsageError("the URL of AWS Glue Schema Registry is glue://REGION/REGISTRY")
-    if "context" in options:
-        raise click.UsageError("option schema.registry.context has no effect with AWS Glue, which has no contexts")
-    arguments: dict[str, Any] = {GLUE_OPTIONS.get(option, option): text for option, text in options.items()}
-    if name:
-        arguments["registry_name"] = name
-    return GlueSchemaRegistry(parts.netloc or None, **arguments)
+    return registry_of_url(url, options)
 
 
 def subjects(registry: Registry) -> list[str]:

@@ -34,7 +34,7 @@ class RegistryFormat:
     def _keep(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
         self._registry: Registry | None = arguments["registry"]
-        arguments["framing"] = _framing(arguments["framing"], self._registry)
+        arguments["framing"] = _core.registry_framing(_kind(self._registry), arguments["framing"])
         # Decoders by subject; None for the schema that was passed as an argument.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
         # Row schemas from the registry, by subject.
@@ -136,22 +136,13 @@ def _guid_header(guid: bytes | None) -> bytes:
 
 def topic_subject(registry: Registry | None, topic: str, key: bool) -> str:
     """Returns the subject, or in AWS Glue the name of the schema, of values or keys of a topic."""
-    # The serializers of AWS name schemas of values after the topic.
-    if isinstance(registry, GlueSchemaRegistry) and not key:
-        return topic
-    return subject_of("topic", topic, key, None)
+    return _core.topic_subject(_kind(registry), topic, key)
 
 
-def _framing(framing: str, registry: Registry | None) -> str:
-    """Returns the framing of values whose schemas are in the registry."""
-    if isinstance(registry, GlueSchemaRegistry):
-        if framing not in ("auto", "glue", "none"):
-            text = f"framing {framing!r} has an id that AWS Glue Schema Registry does not have"
-            raise ConfigurationError(f"{text}: leave framing out, or pass framing='glue' or 'none'")
-        return "glue" if framing == "auto" else framing
-    if framing == "glue" and registry is not None:
-        raise ConfigurationError("framing 'glue' has UUIDs of AWS Glue: pass a GlueSchemaRegistry as the registry")
-    return framing
+def _kind(registry: Registry | None) -> str:
+    if registry is None:
+        return "none"
+    return "glue" if isinstance(registry, GlueSchemaRegistry) else "confluent"
 
 
 def split_source(

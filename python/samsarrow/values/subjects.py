@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 
 __all__ = ["SubjectStrategy", "record_name", "subject_of"]
@@ -23,7 +24,8 @@ def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: 
     if topic is None and strategy != "record":
         raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
     if strategy == "topic":
-        return f"{topic}-{'key' if key else 'value'}"
+        assert topic is not None
+        return _core.topic_subject("confluent", topic, key)
     if record is None:
         raise ConfigurationError(
             f"subject_strategy={strategy!r} needs the name of a record: pass a schema that has one"

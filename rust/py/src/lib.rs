@@ -100,7 +100,7 @@ mod _core {
     #[pymodule_export]
     use super::rebalance::RebalanceEvent;
     #[pymodule_export]
-    use super::registry::Registry;
+    use super::registry::{Registry, glue_arguments, registry_framing, topic_subject};
     #[pymodule_export]
     use super::segment::{LogDump, SegmentReader, check_index};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! The schema registry client of `samsarrow._core`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pyo3::IntoPyObjectExt;
@@ -7,9 +8,10 @@ use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::runtime::Owned;
-use samsarrow_client::config::{GlueOptions, OptionValue, RegistryOptions};
+use samsarrow_client::config::{GlueOptions, OptionValue, RegistryOptions, glue_arguments as arguments_of_url};
 use samsarrow_client::error::Error;
 use samsarrow_client::schema_registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
+use samsarrow_values::{Part, RegistryKind};
 
 use crate::config;
 use crate::value_options::PySchemaId;
@@ -18,6 +20,35 @@ use crate::value_options::PySchemaId;
 type PyReference = (String, String, i32);
 /// Text, kind and references of a new schema.
 type PyNew = (String, String, Vec<PyReference>);
+
+/// Returns the arguments of `GlueSchemaRegistry` for a `glue://` URL and options without a prefix, or `None` for a
+/// registry with Confluent's API.
+#[pyfunction]
+pub(crate) fn glue_arguments(
+    py: Python<'_>,
+    url: &str,
+    options: BTreeMap<String, String>,
+) -> PyResult<Option<BTreeMap<String, String>>> {
+    arguments_of_url(url, &options).map_err(|error| to_py(py, &error))
+}
+
+fn kind_of(py: Python<'_>, name: &str) -> PyResult<RegistryKind> {
+    RegistryKind::from_name(name)
+        .ok_or_else(|| to_py(py, &Error::configuration(format!("{name:?} is not a kind of schema registry"))))
+}
+
+/// Returns the framing of values whose schemas are in a registry of this kind.
+#[pyfunction]
+pub(crate) fn registry_framing(py: Python<'_>, kind: &str, framing: &str) -> PyResult<String> {
+    let name = kind_of(py, kind)?.framing(framing).map(str::to_owned);
+    name.map_err(|text| to_py(py, &Error::configuration(text)))
+}
+
+/// Returns the subject of keys or values of a topic in a registry of this kind.
+#[pyfunction]
+pub(crate) fn topic_subject(py: Python<'_>, kind: &str, topic: &str, key: bool) -> PyResult<String> {
+    Ok(kind_of(py, kind)?.subject(topic, if key { Part::Key } else { Part::Value }))
+}
 
 /// See `samsarrow.SchemaRegistry`.
 #[pyclass(frozen, module = "samsarrow._core")]

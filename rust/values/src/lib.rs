@@ -23,6 +23,7 @@ mod others;
 pub mod path;
 pub mod primitive_serdes;
 pub mod proto;
+mod registry_kind;
 pub mod writer_schemas;
 
 pub use arrow_types::Enums;
@@ -33,4 +34,5 @@ pub use error::{BadValue, EncodeError, SchemaError, ValueError};
 pub use format::Format;
 pub use framing::{Framing, Part, SchemaId};
 pub use headers::{Headers, with_header};
+pub use registry_kind::RegistryKind;
 pub use writer_schemas::Writers;

@@ -37,7 +37,7 @@ pub use crate::types::ClientKind;
 
 pub use parse::check_name;
 pub use properties::properties;
-pub use registry::{GlueOptions, RegistryLogin, RegistryOptions};
+pub use registry::{GlueOptions, RegistryLogin, RegistryOptions, glue_arguments, is_glue_url};
 pub use security_options::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
     TlsOptions,

@@ -10,6 +10,7 @@ use super::{ClientKind, OptionValue, TlsOptions, nearest};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 use crate::security::aws::{domain, region_of_environment};
+use crate::security::http::percent_decode;
 
 const MAX: i64 = i32::MAX as i64;
 
@@ -83,6 +84,14 @@ pub struct GlueOptions {
 const COMPATIBILITIES: [&str; 8] =
     ["NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD", "FORWARD_ALL", "FULL", "FULL_ALL"];
 
+/// Options of AWS Glue, and the arguments of `GlueSchemaRegistry` with the same meaning.
+const GLUE_ARGUMENTS: [(&str, &str); 4] = [
+    ("aws.profile", "profile"),
+    ("aws.role.arn", "role_arn"),
+    ("aws.endpoint.url", "endpoint_url"),
+    ("aws.compatibility", "compatibility"),
+];
+
 impl GlueOptions {
     /// Creates the options. The region defaults to that of the environment.
     ///
@@ -121,7 +130,78 @@ impl GlueOptions {
     }
 }
 
+/// Returns true if a URL names AWS Glue Schema Registry.
+pub fn is_glue_url(url: &str) -> bool {
+    url.trim_start().to_ascii_lowercase().starts_with("glue:")
+}
+
+/// Returns the arguments of a client of the registry that the URL `glue://REGION/REGISTRY` names, or `None` for another
+/// URL. Without REGION, the region is that of the environment; without REGISTRY, the registry is `default-registry`.
+/// `options` have no prefix.
+///
+/// # Errors
+/// Fails if the URL is invalid, or if an option does not apply to this kind of registry.
+pub fn glue_arguments(url: &str, options: &BTreeMap<String, String>) -> Result<Option<BTreeMap<String, String>>> {
+    if !is_glue_url(url) {
+        let own = GLUE_ARGUMENTS.iter().find(|(name, _)| options.contains_key(*name));
+        return own.map_or(Ok(None), |(name, _)| {
+            Err(Error::configuration(format!(
+                "option schema.registry.{name} is for AWS Glue: its URL is glue://REGION/REGISTRY"
+            )))
+        });
+    }
+    let invalid = || Error::configuration("the URL of AWS Glue Schema Registry is glue://REGION/REGISTRY");
+    let rest = url.trim().get("glue:".len()..).and_then(|rest| rest.strip_prefix("//")).ok_or_else(invalid)?;
+    let (region, registry) = rest.split_once('/').unwrap_or((rest, ""));
+    let registry = percent_decode(registry.trim_matches('/')).ok_or_else(invalid)?;
+    if registry.contains('/') || rest.contains(['?', '#', '@', ',']) {
+        return Err(invalid());
+    }
+    if options.contains_key("context") {
+        return Err(Error::configuration(
+            "option schema.registry.context has no effect with AWS Glue, which has no contexts",
+        ));
+    }
+    let renamed = |name: &str| {
+        let argument = GLUE_ARGUMENTS.iter().find(|(option, _)| *option == name);
+        argument.map_or(name, |(_, argument)| *argument).to_owned()
+    };
+    let mut arguments: BTreeMap<String, String> =
+        options.iter().map(|(name, value)| (renamed(name), value.clone())).collect();
+    for (name, value) in [("region", region), ("registry_name", &*registry)] {
+        if !value.is_empty() {
+            arguments.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    Ok(Some(arguments))
+}
+
 impl RegistryOptions {
+    /// Parses the options of the registry with a URL, or with several separated by commas; `glue://REGION/REGISTRY` is a
+    /// registry of AWS Glue. `options` have no prefix.
+    ///
+    /// # Errors
+    /// Fails like [`Self::parse`] and [`glue_arguments`], and if an option is for another kind of registry.
+    pub fn from_url(url: &str, mut options: BTreeMap<String, String>) -> Result<Self> {
+        let pairs = |options: BTreeMap<String, String>| {
+            options.into_iter().map(|(name, value)| (name, OptionValue::Str(value))).collect::<Vec<_>>()
+        };
+        let Some(mut arguments) = glue_arguments(url, &options)? else {
+            let context = options.remove("context");
+            let urls = url.split(',').map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect();
+            return Self::parse(urls, context, pairs(options));
+        };
+        let mut take = |name: &str| arguments.remove(name);
+        let (region, registry, compatibility) = (take("region"), take("registry_name"), take("compatibility"));
+        let (profile, role, endpoint) = (take("profile"), take("role_arn"), take("endpoint_url"));
+        let sts = role.as_ref().and(region.clone());
+        let aws = [("awsProfileName", profile), ("awsRoleArn", role), ("awsStsRegion", sts)];
+        let aws = aws.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Secret::from(value?)))).collect();
+        let registry = registry.as_deref().unwrap_or("default-registry");
+        let glue = GlueOptions::new(region, registry, compatibility.as_deref().unwrap_or("BACKWARD"), aws)?;
+        Self::glue(glue, endpoint, pairs(arguments))
+    }
+
     /// Parses the options of a client of AWS Glue Schema Registry. `endpoint` replaces the URL of the region.
     ///
     /// # Errors
@@ -149,10 +229,10 @@ impl RegistryOptions {
         context: Option<String>,
         pairs: impl IntoIterator<Item = (String, OptionValue)>,
     ) -> Result<Self> {
-        if urls.iter().any(|url| url.trim_start().to_ascii_lowercase().starts_with("glue:")) {
+        if urls.iter().any(|url| is_glue_url(url)) {
             return Err(Error::configuration(
-                "a glue:// URL names AWS Glue Schema Registry, which is read by GlueSchemaRegistry in Python and by the \
-                 command line, not by SchemaRegistry and not in Spark",
+                "a glue:// URL names AWS Glue Schema Registry: use GlueSchemaRegistry instead of SchemaRegistry, and pass the \
+                 URL alone on the command line and in Spark",
             ));
         }
         let (mut own, mut values) = (BTreeMap::new(), Values::default());
@@ -284,7 +364,39 @@ mod tests {
     #[test]
     fn urls_of_glue_are_rejected() {
         let error = RegistryOptions::parse(vec!["Glue://eu-central-1".to_owned()], None, []).unwrap_err().to_string();
-        assert!(error.contains("GlueSchemaRegistry in Python"), "{error}");
+        assert!(error.contains("use GlueSchemaRegistry instead"), "{error}");
+    }
+
+    #[test]
+    fn url_names_registry_of_glue() {
+        let parse = |url: &str, options: &[(&str, &str)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            RegistryOptions::from_url(url, options.collect())
+        };
+        let role = [("aws.role.arn", "r"), ("aws.compatibility", "full"), ("max.retries", "1")];
+        let options = parse(" GLUE://cn-north-1/my%20shop/", &role).unwrap();
+        let glue = options.glue.unwrap();
+        assert_eq!((&*glue.region, &*glue.registry, &*glue.compatibility), ("cn-north-1", "my shop", "FULL"));
+        assert_eq!(
+            (options.urls, options.max_retries),
+            (vec!["https://glue.cn-north-1.amazonaws.com.cn".to_owned()], 1)
+        );
+        let aws: Vec<(&str, &str)> = glue.aws.iter().map(|(name, value)| (&**name, value.reveal())).collect();
+        assert_eq!(aws, [("awsRoleArn", "r"), ("awsStsRegion", "cn-north-1")]);
+        let plain = parse("http://a, http://b", &[("context", "x")]).unwrap();
+        assert_eq!((plain.urls.len(), &*plain.context), (2, ":.x:"));
+        for (url, name, expected) in [
+            ("glue://eu-central-1/a/b", "max.retries", "is glue://REGION/REGISTRY"),
+            ("glue:eu-central-1", "max.retries", "is glue://REGION/REGISTRY"),
+            ("glue://eu-central-1?x", "max.retries", "is glue://REGION/REGISTRY"),
+            ("glue://Frankfurt", "max.retries", "region must be a name"),
+            ("glue://eu-central-1", "context", "which has no contexts"),
+            ("glue://eu-central-1", "bearer.auth.token", "AWS credentials only"),
+            ("http://a", "aws.profile", "is for AWS Glue"),
+        ] {
+            let error = parse(url, &[(name, "1")]).unwrap_err().to_string();
+            assert!(error.contains(expected), "{url}: {error}");
+        }
     }
 
     #[test]

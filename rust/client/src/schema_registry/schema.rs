@@ -44,6 +44,13 @@ pub struct RegisteredSchema {
     pub has_rules: bool,
 }
 
+impl RegisteredSchema {
+    /// Returns the GUID as bytes.
+    pub fn guid_bytes(&self) -> Option<[u8; 16]> {
+        self.guid.as_deref().and_then(super::parse_uuid)
+    }
+}
+
 /// Schema to register or to check for compatibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSchema {

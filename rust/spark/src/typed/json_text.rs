@@ -42,7 +42,7 @@ impl JsonTextEncoder {
         data_type: &DataType,
         schema: json::Schema,
         framing: Framing,
-        id: Option<u64>,
+        id: Option<SchemaId>,
     ) -> Result<JsonTextEncoder> {
         if let Some(path) = bytes_in(data_type, "") {
             let column = if path.is_empty() { "the column".to_owned() } else { format!("column {path}") };
@@ -51,7 +51,7 @@ impl JsonTextEncoder {
             )));
         }
         let frame = match id {
-            Some(id) => framing::prefix(framing, Some(SchemaId::Id(id))),
+            Some(id) => framing::prefix(framing, Some(id)),
             None => Ok(Vec::new()),
         };
         let frame = frame.map_err(|error| Error::configuration(error.to_string()))?;

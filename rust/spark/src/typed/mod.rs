@@ -19,7 +19,7 @@ use std::time::Duration;
 use samsarrow_client::schema_registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::primitive_serdes::Plain;
-use samsarrow_values::{Format, Options, Part, SchemaError, Writers, json, proto};
+use samsarrow_values::{Format, Options, Part, RegistryKind, SchemaError, Writers, json, proto};
 use serde_json::{Value, json as value};
 
 pub(crate) use self::evolution::Evolution;
@@ -61,8 +61,8 @@ pub struct Typed {
     pub(crate) evolution: Option<Duration>,
     framing: String,
     fields: Option<Vec<String>>,
-    /// True if the writer schemas are in a schema registry.
-    uses_registry: bool,
+    /// Registry with the writer schemas.
+    registry: RegistryKind,
     /// Topic, if exactly one topic is read.
     topic: Option<String>,
 }
@@ -223,7 +223,7 @@ impl Typed {
         let (None, Some(registry)) = (&self.schema, registry) else { return Ok(None) };
         let subject = match (&self.subject, &self.topic) {
             (Some(subject), _) => subject.clone(),
-            (None, Some(topic)) => format!("{topic}-{name}"),
+            (None, Some(topic)) => self.registry.subject(topic, self.part),
             (None, None) => {
                 return Err(Error::configuration(format!(
                     "the schema of {name}s cannot be derived from one topic, because several are read: give the option \
@@ -277,21 +277,22 @@ impl Typed {
         match self.format {
             FormatName::Plain(plain) => Ok(Format::Plain(plain)),
             FormatName::Avro => {
-                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "single-object", "none"])?);
+                let options =
+                    options(framing(&["auto", "header", "confluent", "apicurio8", "single-object", "glue", "none"])?);
                 let schema = Schema::parse_with(text, needed).map_err(invalid)?;
                 Ok(Format::Avro { schema, options, writers })
             }
             FormatName::Json => {
-                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
+                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "glue", "none"])?);
                 let schema = json::Schema::parse(text, needed, links).map_err(invalid)?;
                 Ok(Format::Json { schema, options })
             }
             FormatName::Protobuf => {
-                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
+                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "glue", "none"])?);
                 let own = self.imports.iter().filter(|text| !needed.contains(text));
                 let needed: Vec<String> = needed.iter().chain(own).cloned().collect();
                 let schema = proto::Schema::parse_with(text, &needed).map_err(invalid)?;
-                let (message, by_id) = (self.message.clone(), self.uses_registry);
+                let (message, by_id) = (self.message.clone(), self.registry.exists());
                 Ok(Format::Protobuf { schema, message, by_id, options, writers })
             }
         }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
+use samsarrow_client::config::{Kind, RegistryOptions, is_glue_url};
 use samsarrow_client::error::Error as ClientError;
 use samsarrow_values::path::listed;
 use samsarrow_values::primitive_serdes::Plain;
-use samsarrow_values::{Framing, Part};
+use samsarrow_values::{Framing, Part, RegistryKind};
 use serde_json::Value;
 
 use super::{FormatName, OnError, Typed, written_options};
@@ -63,9 +63,10 @@ pub(crate) fn take_typed(options: &mut RawOptions) -> Result<(Vec<Typed>, Option
     let known: Vec<String> = known_options().collect();
     let (own, registry) = split(options, &known, &written_options::known_options(), "writes")?;
     let topics = named_topics(options);
-    let typed = PARTS.into_iter().filter_map(|part| parse_part(part, &own, !registry.is_empty(), &topics).transpose());
+    let kind = registry_kind(&registry);
+    let typed = PARTS.into_iter().filter_map(|part| parse_part(part, &own, kind, &topics).transpose());
     let typed = typed.collect::<Result<Vec<_>>>()?;
-    let is_used = typed.iter().any(|part| part.uses_registry);
+    let is_used = typed.iter().any(|part| part.registry.exists());
     Ok((typed, registry_options(registry, is_used)?))
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn text_layout(options: &RawOptions, typed: &[Typed], text: TextLayou
 fn parse_part(
     part: Part,
     options: &RawOptions,
-    uses_registry: bool,
+    registry: RegistryKind,
     topics: &BTreeSet<String>,
 ) -> Result<Option<Typed>> {
     let name = part.name();
@@ -195,7 +196,7 @@ fn parse_part(
             shown(other)
         )));
     }
-    if has_schema && get("schema").is_none() && !uses_registry {
+    if has_schema && get("schema").is_none() && !registry.exists() {
         return Err(Error::configuration(format!(
             "{name}.format={kind} needs the option {name}.schema or {REGISTRY}url"
         )));
@@ -210,7 +211,7 @@ fn parse_part(
         })?,
         None => 0,
     };
-    let evolution = evolution(name, &get, version.is_some(), uses_registry)?;
+    let evolution = evolution(name, &get, version.is_some(), registry.exists())?;
     let imports = get("imports").map(|text| imports(&format!("{name}.imports"), text)).transpose()?;
     let fields = get("fields").map(|fields| listed(fields).into_iter().map(str::to_owned).collect());
     Ok(Some(Typed {
@@ -225,9 +226,9 @@ fn parse_part(
         imports: imports.unwrap_or_default(),
         recursion,
         evolution,
-        framing: lower("framing").unwrap_or_else(|| "auto".to_owned()),
+        framing: framing_name(registry, lower("framing"))?,
         fields,
-        uses_registry: uses_registry && has_schema,
+        registry: if has_schema { registry } else { RegistryKind::None },
         topic: topics.first().filter(|_| topics.len() == 1).cloned(),
     }))
 }
@@ -314,17 +315,34 @@ fn evolution<'a>(
     Ok(Some(millis.unwrap_or(EVOLUTION_INTERVAL)))
 }
 
+/// Returns the kind of the registry with these options, which have no prefix.
+pub(super) fn registry_kind(options: &RawOptions) -> RegistryKind {
+    match options.get("url") {
+        None => RegistryKind::None,
+        Some(url) if is_glue_url(url) => RegistryKind::Glue,
+        Some(_) => RegistryKind::Confluent,
+    }
+}
+
+/// Returns the name of the framing of keys or values whose schemas are in the registry.
+///
+/// # Errors
+/// Fails if the framing has ids that the registry does not have.
+pub(super) fn framing_name(registry: RegistryKind, name: Option<String>) -> Result<String> {
+    let name = name.unwrap_or_else(|| "auto".to_owned());
+    if name == "glue" && registry != RegistryKind::Glue {
+        return Err(Error::configuration(format!(
+            "framing 'glue' has UUIDs of AWS Glue: set the option {REGISTRY}url=glue://REGION/REGISTRY"
+        )));
+    }
+    registry.framing(&name).map(str::to_owned).map_err(Error::configuration)
+}
+
 /// Returns the framing with the name `name`, which must be one of `names`.
 ///
 /// # Errors
-/// Fails if the name is unknown, or if it is `glue`, for which Spark has no registry.
+/// Fails if the name is unknown.
 pub(super) fn framing(names: &[&str], name: &str) -> Result<Framing> {
-    if name == "glue" {
-        return Err(Error::configuration(
-            "framing glue: Spark does not read schemas from AWS Glue Schema Registry; read value as bytes, and decode it \
-             in mapInArrow with samsarrow.decode_values and Avro(GlueSchemaRegistry(...))",
-        ));
-    }
     Framing::among(names, name).map_err(Error::configuration)
 }
 
@@ -384,7 +402,7 @@ pub(super) fn registry_options(mut options: RawOptions, is_used: bool) -> Result
             FORMATS.join(" or ")
         )));
     }
-    let (url, context) = (options.remove("url").unwrap_or_default(), options.remove("context"));
+    let url = options.remove("url").unwrap_or_default();
     match (options.remove("username"), options.remove("password")) {
         (None, None) => {}
         (Some(name), Some(_)) if name.contains(':') => {
@@ -405,9 +423,7 @@ pub(super) fn registry_options(mut options: RawOptions, is_used: bool) -> Result
             return Err(missing_file(REGISTRY, name, path));
         }
     }
-    let urls = url.split(',').map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect();
-    let pairs = options.into_iter().map(|(name, value)| (name, OptionValue::Str(value)));
-    RegistryOptions::parse(urls, context, pairs).map(Some).map_err(|error| match error {
+    RegistryOptions::from_url(&url, options).map(Some).map_err(|error| match error {
         ClientError::Configuration(text) => {
             Error::configuration(format!("{text}. This is about the options {REGISTRY}*."))
         }

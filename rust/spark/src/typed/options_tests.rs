@@ -162,13 +162,31 @@ fn registry_passwords_are_hidden() {
 }
 
 #[test]
+fn glue_url_selects_framing_and_name() {
+    let with = |more: &[(&'static str, &'static str)]| {
+        let options = [("value.format", "avro"), ("schema.registry.url", "glue://eu-central-1/shop")];
+        parse(&[&options[..], more].concat())
+    };
+    let options = with(&[("schema.registry.aws.endpoint.url", "http://localhost:1")]).unwrap();
+    assert_eq!(options.typed[0].framing, "glue");
+    assert!(options.registry().unwrap().is_some());
+    for (name, value, text) in [
+        ("value.framing", "header", "has an id that AWS Glue Schema Registry does not have"),
+        ("schema.registry.context", "x", "which has no contexts"),
+        ("schema.registry.bearer.auth.token", "x", "AWS credentials only"),
+    ] {
+        let error = with(&[(name, value)]).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+    let others = [("value.format", "avro"), ("value.schema", ORDER), ("value.framing", "glue")];
+    let error = parse(&others).unwrap_err().to_string();
+    assert!(error.contains("schema.registry.url=glue://REGION/REGISTRY"), "{error}");
+}
+
+#[test]
 fn format_errors_name_the_options() {
     let node = r#"{"type":"record","name":"N","fields":[{"name":"next","type":["null","N"]}]}"#;
-    for (schema, framing, text) in [
-        (ORDER, "x", "framing must be auto, header"),
-        (ORDER, "glue", "does not read schemas from AWS Glue"),
-        (node, "none", "give `recursion`"),
-    ] {
+    for (schema, framing, text) in [(ORDER, "x", "framing must be auto, header"), (node, "none", "give `recursion`")] {
         let options = [("value.format", "avro"), ("value.schema", schema), ("value.framing", framing)];
         let error = parse(&options).unwrap().typed[0].spark_type(None).unwrap_err().to_string();
         assert!(error.contains(text) && error.ends_with(". This is about the options value.*."), "{error}");

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use samsarrow_client::schema_registry::{Link, NewSchema, RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::avro::{Schema, derive};
-use samsarrow_values::{Encoder, Framing, Part, SchemaError, SchemaId, json, proto};
+use samsarrow_values::{Encoder, Framing, Part, RegistryKind, SchemaError, SchemaId, json, proto};
 use serde_json::{Value, json as value};
 
 use super::FormatName;
@@ -41,7 +41,8 @@ pub struct Written {
     pub(super) ignore_rules: bool,
     pub(super) auto_register: bool,
     pub(super) use_latest: bool,
-    pub(super) uses_registry: bool,
+    /// Registry in which schemas are registered.
+    pub(super) registry: RegistryKind,
     /// Topic of all rows; `None` if the column `topic` has the topics.
     pub(super) topic: Option<String>,
 }
@@ -58,6 +59,8 @@ pub struct WriterSchema {
     links: Vec<Link>,
     /// Id in the registry, if values or headers identify the schema.
     id: Option<u64>,
+    /// UUID of the version in AWS Glue Schema Registry, which has no ids.
+    guid: Option<[u8; 16]>,
     /// Subject in which the schema was registered or looked up by its text.
     subject: Option<String>,
     /// Value of the record header that identifies the schema.
@@ -70,7 +73,7 @@ impl WriterSchema {
         let header = self.header.as_ref().map(|header| STANDARD.encode(header));
         value!({
             "text": self.text, "needed": self.needed, "links": self.links, "id": self.id, "subject": self.subject,
-            "header": header,
+            "header": header, "guid": self.guid.map(|guid| STANDARD.encode(guid)),
         })
     }
 
@@ -96,6 +99,7 @@ impl WriterSchema {
             needed: needed.collect::<Option<_>>()?,
             links: json.get("links")?.as_array()?.iter().map(link).collect::<Option<_>>()?,
             id: json.get("id").and_then(Value::as_u64),
+            guid: text("guid").and_then(|guid| STANDARD.decode(guid).ok()?.try_into().ok()),
             subject: text("subject").map(str::to_owned),
             header: text("header")
                 .map(|header| STANDARD.decode(header).ok())
@@ -109,8 +113,14 @@ impl WriterSchema {
             needed: schema.needed.clone(),
             links: schema.links.clone(),
             id: schema.id,
+            guid: schema.guid_bytes().filter(|_| schema.id.is_none()),
             ..WriterSchema::default()
         }
+    }
+
+    /// Returns the id by which values or headers identify the schema.
+    fn schema_id(&self) -> Option<SchemaId> {
+        self.id.map(SchemaId::Id).or(self.guid.map(SchemaId::Guid))
     }
 
     fn local(text: Option<&str>) -> WriterSchema {
@@ -170,30 +180,25 @@ impl Written {
             FormatName::Plain(plain) => Format::Arrow(Encoder::plain(plain, &self.data_type).map_err(invalid)?),
             FormatName::Avro => {
                 let parsed = Schema::parse_with(text, &schema.needed).map_err(invalid)?;
-                Format::Arrow(
-                    Encoder::avro(&parsed, &self.data_type, framing, schema.id.map(SchemaId::Id)).map_err(invalid)?,
-                )
+                Format::Arrow(Encoder::avro(&parsed, &self.data_type, framing, schema.schema_id()).map_err(invalid)?)
             }
             FormatName::Protobuf => {
                 let parsed = proto::Schema::parse_with(text, &schema.needed).map_err(invalid)?;
                 let writer = proto::Writer::new(&parsed, self.message.as_deref()).map_err(invalid)?;
-                Format::Arrow(
-                    Encoder::protobuf(writer, &self.data_type, framing, schema.id.map(SchemaId::Id))
-                        .map_err(invalid)?,
-                )
+                Format::Arrow(Encoder::protobuf(writer, &self.data_type, framing, schema.schema_id()).map_err(invalid)?)
             }
             FormatName::Json => {
                 let parsed = match &schema.text {
                     Some(text) => json::Schema::parse(text, &schema.needed, &schema.links).map_err(invalid)?,
                     None => json::Schema::from_arrow(self.data_type.clone()),
                 };
-                Format::Json(Box::new(JsonTextEncoder::new(&self.data_type, parsed, framing, schema.id)?))
+                Format::Json(Box::new(JsonTextEncoder::new(&self.data_type, parsed, framing, schema.schema_id())?))
             }
         })
     }
 
     async fn resolve(&self, registry: Option<&Registry>, earlier: Option<&WriterSchema>) -> Result<WriterSchema> {
-        let registry = registry.filter(|_| self.uses_registry);
+        let registry = registry.filter(|_| self.registry.exists());
         let has_id = !matches!(self.framing, Framing::Bare | Framing::SingleObject);
         let mut schema = match (self.format, registry) {
             (FormatName::Plain(_), _) => WriterSchema::default(),
@@ -218,7 +223,7 @@ impl Written {
             }
             (FormatName::Protobuf, Some(registry)) => self.resolve_protobuf(registry, has_id, earlier).await?,
         };
-        if registry.is_some() && has_id && schema.id.is_none() {
+        if registry.is_some() && has_id && schema.schema_id().is_none() {
             return Err(Error::configuration(format!(
                 "the registry returned no id for the schema of {}s, which records identify it by",
                 self.part.name()
@@ -303,22 +308,23 @@ impl Written {
         self.encoder_with(&schema, Framing::Bare)?;
         let subject = self.subject(record)?;
         let known = earlier.filter(|one| one.subject.as_ref() == Some(&subject) && one.text == schema.text);
-        schema.id = match known.and_then(|known| known.id) {
-            Some(id) => Some(id),
-            None => {
+        let known = known.and_then(|known| known.schema_id());
+        let key = match known {
+            Some(SchemaId::Id(id)) => SchemaKey::Id(id),
+            Some(SchemaId::Guid(guid)) => SchemaKey::Guid(guid),
+            _ => {
                 let new = NewSchema { text: text.to_owned(), kind: kind.to_owned(), references: Vec::new() };
-                let key = if self.auto_register {
+                if self.auto_register {
                     registry.register(&subject, &new, false).await?
                 } else {
                     registry.lookup(&subject, &new, false).await?
-                };
-                match key {
-                    SchemaKey::Id(id) => Some(id),
-                    // Registries without numbers are not among the options of Spark.
-                    SchemaKey::Guid(_) => None,
                 }
             }
         };
+        match key {
+            SchemaKey::Id(id) => schema.id = Some(id),
+            SchemaKey::Guid(guid) => schema.guid = Some(guid),
+        }
         schema.subject = Some(subject);
         Ok(schema)
     }
@@ -361,7 +367,7 @@ impl Written {
         // Options without a topic and with another strategy are rejected when they are parsed.
         let topic = self.topic.as_deref().unwrap_or_default();
         match self.strategy {
-            Strategy::Topic => Ok(format!("{topic}-{name}")),
+            Strategy::Topic => Ok(self.registry.subject(topic, self.part)),
             Strategy::Record => record.map(str::to_owned).ok_or_else(unnamed),
             Strategy::TopicRecord => record.map(|record| format!("{topic}-{record}")).ok_or_else(unnamed),
         }

@@ -2,10 +2,11 @@
 
 use arrow_schema::DataType;
 use samsarrow_client::config::RegistryOptions;
-use samsarrow_values::{Framing, Part};
+use samsarrow_values::{Framing, Part, RegistryKind};
 
 use super::options::{
-    PARTS, REGISTRY, flag, format_name, imports, known_options as read_options, registry_options, split, version,
+    PARTS, REGISTRY, flag, format_name, framing_name, imports, known_options as read_options, registry_kind,
+    registry_options, split, version,
 };
 use super::written_types::arrow_type;
 use super::{FormatName, Written};
@@ -50,16 +51,17 @@ pub(crate) fn take_written(
         .filter(|name| !known_options().contains(name))
         .collect();
     let (own, registry) = split(options, &known_options(), &opposite, "reads")?;
-    let parse = |part: Part| parse_part(part, &own, !registry.is_empty(), topic.as_deref(), fields).transpose();
+    let kind = registry_kind(&registry);
+    let parse = |part: Part| parse_part(part, &own, kind, topic.as_deref(), fields).transpose();
     let written = PARTS.into_iter().filter_map(parse).collect::<Result<Vec<_>>>()?;
-    let is_used = written.iter().any(|part| part.uses_registry);
+    let is_used = written.iter().any(|part| part.registry.exists());
     Ok((written, registry_options(registry, is_used)?))
 }
 
 fn parse_part(
     part: Part,
     options: &RawOptions,
-    uses_registry: bool,
+    registry: RegistryKind,
     topic: Option<&str>,
     fields: &[Field],
 ) -> Result<Option<Written>> {
@@ -97,7 +99,7 @@ fn parse_part(
             return Err(Error::configuration(text));
         }
     };
-    let framing = get("framing").map_or_else(|| "auto".to_owned(), |text| text.trim().to_lowercase());
+    let framing = framing_name(registry, get("framing").map(|text| text.trim().to_lowercase()))?;
     let imports = get("imports").map(|text| imports(&format!("{name}.imports"), text)).transpose()?;
     let written = Written {
         part,
@@ -115,7 +117,7 @@ fn parse_part(
         ignore_rules: flag(&format!("{name}.ignore.rules"), get("ignore.rules"))?.unwrap_or(false),
         auto_register: flag(&format!("{name}.auto.register"), get("auto.register"))?.unwrap_or(true),
         use_latest: flag(&format!("{name}.use.latest"), get("use.latest"))?.unwrap_or(false),
-        uses_registry: uses_registry && !matches!(format, FormatName::Plain(_)),
+        registry: if matches!(format, FormatName::Plain(_)) { RegistryKind::None } else { registry },
         topic: topic.map(str::to_owned),
         data_type: column_type(name, &kind, fields)?,
     };
@@ -130,7 +132,7 @@ fn framing_of(format: FormatName, name: &str) -> Result<Framing> {
     if format == FormatName::Avro {
         names.push("single-object");
     }
-    names.push("none");
+    names.extend(["glue", "none"]);
     super::options::framing(&names, name)
 }
 
@@ -152,7 +154,7 @@ fn column_type(name: &str, kind: &str, fields: &[Field]) -> Result<DataType> {
 fn check_subject(written: &Written, is_set: &dyn Fn(&str) -> bool) -> Result<()> {
     let (name, kind) = (written.part.name(), &written.kind);
     let fail = |text: String| Err(Error::configuration(text));
-    if !written.uses_registry {
+    if !written.registry.exists() {
         let is_json = written.format == FormatName::Json;
         if !is_json && !is_set("schema") {
             return fail(format!("{name}.format={kind} needs {name}.schema or {REGISTRY}url"));

@@ -41,6 +41,7 @@ fn schemas_are_the_same_after_json() {
         needed: vec!["a".to_owned()],
         links: vec![(1, "a".to_owned(), 0)],
         id: Some(7),
+        guid: Some([7; 16]),
         subject: Some("s".to_owned()),
         header: Some(vec![1, 255]),
     };
