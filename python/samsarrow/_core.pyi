@@ -3,7 +3,7 @@
 The core takes and returns tuples and other plain types, which the public classes of `samsarrow` wrap.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar, final
 
 import pyarrow as pa
@@ -101,6 +101,7 @@ __all__ = [
     "avro_schema",
     "callbacks_backlog",
     "check_index",
+    "csv_lines",
     "dead_letters",
     "decode_batches",
     "digest_rows",
@@ -257,7 +258,9 @@ class TextWriter:
     def __new__(cls, form: str, template: str | None) -> TextWriter: ...
     @property
     def wants_headers(self) -> bool: ...
-    def render(self, batch: Any) -> bytes: ...
+    def render(self, batch: Any) -> Iterator[bytes]: ...
+
+def csv_lines(batch: Any) -> Iterator[bytes]: ...
 
 @final
 class Reply:

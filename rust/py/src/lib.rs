@@ -114,7 +114,7 @@ mod _core {
     #[pymodule_export]
     use super::testing::Broker;
     #[pymodule_export]
-    use super::text_writer::TextWriter;
+    use super::text_writer::{TextWriter, csv_lines};
     #[pymodule_export]
     use super::token_provider::TokenReply;
     #[pymodule_export]

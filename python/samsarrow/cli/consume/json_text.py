@@ -146,8 +146,8 @@ class TypedTextWriter:
         """True if headers are written."""
         return self._lines.wants_headers
 
-    def render(self, batch: pa.RecordBatch) -> bytes:
-        """Returns the text of all rows of a batch."""
+    def render(self, batch: pa.RecordBatch) -> Iterable[bytes]:
+        """Returns the text of all rows of a batch, in parts."""
         if not self._objects:
             return self._lines.render(with_texts(batch, self._typed))
         bare = batch
@@ -157,11 +157,11 @@ class TypedTextWriter:
         for name in members:
             bare = bare.set_column(bare.schema.get_field_index(name), name, pa.nulls(len(bare), pa.binary()))
         written = []
-        for row, line in enumerate(self._lines.render(bare).split(b"\n")[:-1]):
+        for row, line in enumerate(b"".join(self._lines.render(bare)).split(b"\n")[:-1]):
             for name, texts in members.items():
                 line = line.replace(b',"%s":null' % name.encode(), texts[row], 1)
             written.append(line)
-        return b"".join(b",\n" + line if self._items else line + b"\n" for line in written)
+        return (b"".join(b",\n" + line if self._items else line + b"\n" for line in written),)
 
 
 def _members(batch: pa.RecordBatch, name: str) -> list[bytes]:

@@ -7,17 +7,22 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from samsarrow._core import csv_lines
 from samsarrow._parquet import ParquetWriter
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
 from samsarrow.offsets.disk import is_replaceable, sync_folder
+
+# Milliseconds of the first and last time that is written with a year of four digits.
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 class Writer(Protocol):
@@ -40,8 +45,8 @@ class LineRenderer(Protocol):
     def wants_headers(self) -> bool:
         """True if headers are written."""
 
-    def render(self, batch: pa.RecordBatch) -> bytes:
-        """Returns the text of all rows of a batch."""
+    def render(self, batch: pa.RecordBatch) -> Iterable[bytes]:
+        """Returns the text of all rows of a batch, in parts."""
 
 
 class LineWriter:
@@ -52,12 +57,12 @@ class LineWriter:
         self._array, self._begun = array, False
 
     def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
-        text = self._lines.render(batch)
-        if self._array and not self._begun:
-            # Each rendered item begins with a comma, which is removed from the first item.
-            self._begun = True
-            text = b"[" + text[1:]
-        self._out.write(text)
+        for text in self._lines.render(batch):
+            if self._array and not self._begun:
+                # Each rendered item begins with a comma, which is removed from the first item.
+                self._begun = True
+                text = b"[" + text[1:]
+            self._out.write(text)
 
     def close(self) -> None:  # noqa: D102 - see Writer
         if self._array:
@@ -68,29 +73,47 @@ class LineWriter:
 
 
 class CsvWriter:
-    """Writer of CSV, by default with a header line. All rows have the schema of the first rows."""
+    """Writer of CSV, by default with a header line. All rows have the schema of the first rows.
+
+    The lines equal those of `pyarrow.csv`, which takes five times longer.
+    """
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, names: bool = True) -> None:
-        import pyarrow.csv
-
-        options = pyarrow.csv.WriteOptions(include_header=names)
-        self._writer = pyarrow.csv.CSVWriter(out, schema, write_options=options)
+        self._out, self._schema = out, schema
+        if names:
+            out.write(self.line_of_names(schema))
 
     @staticmethod
     def line_of_names(schema: pa.Schema) -> bytes:
         """Returns the header line of a file with this schema."""
-        out = io.BytesIO()
-        CsvWriter(out, schema).close()
-        return out.getvalue()
+        return (",".join('"' + name.replace('"', '""') + '"' for name in schema.names) + "\n").encode()
 
     def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
-        self._writer.write_batch(batch)
+        if not batch.schema.equals(self._schema):
+            raise pa.ArrowInvalid(f"the columns changed from {self._schema} to {batch.schema}")
+        columns = [_csv_column(column) for column in batch.columns]
+        for text in csv_lines(pa.record_batch(columns, batch.schema.names)):
+            self._out.write(text)
 
     def close(self) -> None:  # noqa: D102 - see Writer
-        self._writer.close()
+        pass
 
     def abandon(self) -> None:  # noqa: D102 - see Writer
-        self._writer.close()
+        pass
+
+
+def _csv_column(column: Any) -> Any:
+    """Returns a column as `csv_lines` takes it: text that is not quoted is binary."""
+    kind = column.type
+    if kind == pa.string() or (pa.types.is_integer(kind) and kind != pa.uint64()):
+        return column
+    if kind == pa.timestamp("ms", "UTC"):
+        limits = pc.min_max(column.cast(pa.int64())).as_py()
+        if limits["min"] is None or (limits["min"] >= FIRST_MS and limits["max"] <= LAST_MS):
+            return column
+    text = column.cast(pa.string())
+    quoted = pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_dictionary(kind)
+    return text if quoted else text.cast(pa.binary())
 
 
 class ArrowWriter:

@@ -37,10 +37,10 @@ class TableTextWriter:
         self._names: list[str] = []
         self._table: Table | None = None
 
-    def render(self, batch: pa.RecordBatch) -> bytes:
+    def render(self, batch: pa.RecordBatch) -> Iterable[bytes]:
         """Returns the lines of all rows of a batch."""
         if not batch.num_rows:
-            return b""
+            return ()
         columns = self._columns(batch)
         lines: list[str] = []
         if self._table is None or not columns.keys() <= set(self._names):
@@ -50,7 +50,7 @@ class TableTextWriter:
         missing = [None] * batch.num_rows
         rows = zip(*(columns.get(name, missing) for name in self._names), strict=True)
         lines += self._table.lines(rows)
-        return "".join(f"{line}\n" for line in lines).encode()
+        return ("".join(f"{line}\n" for line in lines).encode(),)
 
     def _columns(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
         """Returns the cells of each column."""

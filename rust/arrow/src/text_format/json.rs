@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::scan::plain_prefix;
+
 /// Selects which bytes that are valid JSON are written as nested JSON instead of as a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Embed {
@@ -18,7 +20,7 @@ pub(super) fn member(name: &str, bytes: Option<&[u8]>, embed: Embed, out: &mut V
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     let Some(bytes) = bytes else { return out.extend_from_slice(b"\":null") };
-    match std::str::from_utf8(bytes) {
+    match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => {
             out.extend_from_slice(b"\":");
             if embed == Embed::Containers && is_container(bytes) {
@@ -46,8 +48,8 @@ pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
 pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        let (plain, from) = rest.split_at(at);
+    loop {
+        let (plain, from) = rest.split_at(plain_prefix(rest));
         out.extend_from_slice(plain);
         let Some((&special, after)) = from.split_first() else { break };
         match special {
@@ -60,7 +62,6 @@ pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
         }
         rest = after;
     }
-    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
@@ -80,8 +81,9 @@ pub(super) fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
 fn flat(json: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(json.trim_ascii());
-    for byte in out.iter_mut().skip(start).filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
+    // Assigns each byte, since a loop without branches is vector code.
+    for byte in out.get_mut(start..).unwrap_or_default() {
+        *byte = if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     }
 }
 
@@ -147,6 +149,7 @@ pub(super) fn is_container(json: &[u8]) -> bool {
     false
 }
 
+#[inline]
 fn skip_space(json: &[u8], mut at: usize) -> usize {
     while matches!(json.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
@@ -168,6 +171,7 @@ fn skip_scalar(json: &[u8], at: usize) -> Option<usize> {
 /// Returns the position after the closing quote of a string whose contents begin at `at`.
 fn skip_string(json: &[u8], mut at: usize) -> Option<usize> {
     loop {
+        at += plain_prefix(json.get(at..)?);
         match json.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => {
@@ -177,8 +181,8 @@ fn skip_string(json: &[u8], mut at: usize) -> Option<usize> {
                     _ => return None,
                 }
             }
-            0..0x20 => return None,
-            _ => at += 1,
+            // A control character, which JSON only allows as an escape.
+            _ => return None,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Text formats of decoded rows: lines of values, JSON objects with metadata, and lossless envelopes.
 
+mod csv;
 pub(crate) mod json;
+mod scan;
 mod template;
 mod time;
+
+use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
@@ -10,6 +14,7 @@ use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
 
 use crate::encode::{BytesColumn, EncodeError, HeaderRow, HeadersReader, no_such_column, wrong_type};
 
+pub use csv::CsvText;
 pub use template::{Template, TemplateError};
 
 /// Format of a row.
@@ -47,24 +52,51 @@ impl LineFormat {
     }
 }
 
-/// Writes all rows of a batch with the columns of [`batch_schema`](crate::schema::batch_schema).
-///
-/// # Errors
-/// Fails if a column is missing or has a different type.
-pub fn render(batch: &RecordBatch, format: &LineFormat, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let rows = Rows::new(batch)?;
-    out.reserve(rows.bytes_hint(format));
-    match format {
-        LineFormat::Value => rows.values(out, true),
-        LineFormat::Raw => rows.values(out, false),
-        LineFormat::Ndjson | LineFormat::JsonItems => rows.objects(out, matches!(format, LineFormat::JsonItems)),
-        LineFormat::Envelope => rows.envelopes(out),
-        LineFormat::Template(template) => (0..rows.len).for_each(|row| template.write(&rows, row, out)),
+/// Rows of one batch as text, which is written in parts, so that a part is still in the cache when it is passed on.
+#[derive(Debug)]
+pub struct Text {
+    rows: Rows,
+    /// Number of rows that have been written.
+    written: usize,
+}
+
+impl Text {
+    /// Creates the text of a batch with the columns of [`batch_schema`](crate::schema::batch_schema).
+    ///
+    /// # Errors
+    /// Fails if a column is missing or has a different type.
+    pub fn new(batch: &RecordBatch) -> Result<Text, EncodeError> {
+        Ok(Text { rows: Rows::new(batch)?, written: 0 })
     }
-    Ok(())
+
+    /// Writes further rows, until the output has at least `limit` bytes or all rows are written. Returns false if there
+    /// were no more rows.
+    pub fn write(&mut self, format: &LineFormat, limit: usize, out: &mut Vec<u8>) -> bool {
+        let before = self.written;
+        let until_limit = |out: &Vec<u8>| out.len() < limit;
+        let rows = &self.rows;
+        let mut next = before..rows.len;
+        match format {
+            LineFormat::Value => rows.values(&mut next, until_limit, out, true),
+            LineFormat::Raw => rows.values(&mut next, until_limit, out, false),
+            LineFormat::Ndjson => rows.objects(&mut next, until_limit, out, false),
+            LineFormat::JsonItems => rows.objects(&mut next, until_limit, out, true),
+            LineFormat::Envelope => rows.envelopes(&mut next, until_limit, out),
+            LineFormat::Template(template) => {
+                while until_limit(out)
+                    && let Some(row) = next.next()
+                {
+                    template.write(rows, row, out);
+                }
+            }
+        }
+        self.written = next.start;
+        self.written > before
+    }
 }
 
 /// The columns of a batch that are written.
+#[derive(Debug)]
 struct Rows {
     len: usize,
     key: BytesColumn,
@@ -108,24 +140,10 @@ impl Rows {
         self.headers.as_ref().map(|headers| headers.get(row)).unwrap_or_default()
     }
 
-    /// Returns the approximate size of the output for all rows. Columns in other layouts count as empty, so the output
-    /// may have to grow, which copies it.
-    fn bytes_hint(&self, format: &LineFormat) -> usize {
-        let data = |column: &BytesColumn| match column {
-            BytesColumn::Binary(array) => {
-                array.value_offsets().last().zip(array.value_offsets().first()).map_or(0, |(b, a)| (b - a) as usize)
-            }
-            _ => 0,
-        };
-        match format {
-            LineFormat::Value | LineFormat::Raw => data(&self.value) + self.len,
-            LineFormat::Envelope => (data(&self.value) + data(&self.key)) * 4 / 3 + self.len * 140,
-            _ => data(&self.value) + data(&self.key) + self.len * 140,
-        }
-    }
-
-    fn values(&self, out: &mut Vec<u8>, lines: bool) {
-        for row in 0..self.len {
+    fn values(&self, rows: &mut Range<usize>, until_limit: impl Fn(&Vec<u8>) -> bool, out: &mut Vec<u8>, lines: bool) {
+        while until_limit(out)
+            && let Some(row) = rows.next()
+        {
             out.extend_from_slice(self.value.get(row).unwrap_or_default());
             if lines {
                 out.push(b'\n');
@@ -134,21 +152,21 @@ impl Rows {
     }
 
     /// Writes `{"topic":…,"partition":…,"offset":…`, the start of each object.
-    fn object_start(&self, row: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"topic\":");
-        json::text_or_null(self.topic.get(row), out);
-        out.extend_from_slice(b",\"partition\":");
-        number(valid(&self.partition, row).map(i64::from), out);
-        out.extend_from_slice(b",\"offset\":");
+    #[inline]
+    fn object_start<'a>(&'a self, row: usize, start: &mut ObjectStart<'a>, out: &mut Vec<u8>) {
+        start.write(self.topic.get(row), valid(&self.partition, row), out);
         number(valid(&self.offset, row), out);
     }
 
-    fn objects(&self, out: &mut Vec<u8>, items: bool) {
-        for row in 0..self.len {
+    fn objects(&self, rows: &mut Range<usize>, until_limit: impl Fn(&Vec<u8>) -> bool, out: &mut Vec<u8>, items: bool) {
+        let (mut start, mut times) = (ObjectStart::default(), time::IsoWriter::default());
+        while until_limit(out)
+            && let Some(row) = rows.next()
+        {
             if items {
                 out.extend_from_slice(b",\n");
             }
-            self.object_start(row, out);
+            self.object_start(row, &mut start, out);
             if self.delivery_count.is_some() {
                 out.extend_from_slice(b",\"delivery_count\":");
                 number(self.delivery_count(row), out);
@@ -157,7 +175,7 @@ impl Rows {
             match valid(&self.timestamp, row) {
                 Some(ms) => {
                     out.push(b'"');
-                    time::iso(ms, out);
+                    times.write(ms, out);
                     out.push(b'"');
                 }
                 None => out.extend_from_slice(b"null"),
@@ -194,9 +212,12 @@ impl Rows {
         out.push(b']');
     }
 
-    fn envelopes(&self, out: &mut Vec<u8>) {
-        for row in 0..self.len {
-            self.object_start(row, out);
+    fn envelopes(&self, rows: &mut Range<usize>, until_limit: impl Fn(&Vec<u8>) -> bool, out: &mut Vec<u8>) {
+        let mut start = ObjectStart::default();
+        while until_limit(out)
+            && let Some(row) = rows.next()
+        {
+            self.object_start(row, &mut start, out);
             out.extend_from_slice(b",\"timestamp\":");
             number(valid(&self.timestamp, row), out);
             out.extend_from_slice(b",\"timestamp_type\":");
@@ -230,21 +251,46 @@ fn valid<T: arrow_array::ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usi
     (row < array.len() && array.is_valid(row)).then(|| array.value(row))
 }
 
+/// Text of topic and partition, kept from row to row, because most rows of a batch are of the same partition.
+#[derive(Default)]
+struct ObjectStart<'a> {
+    topic: Option<&'a [u8]>,
+    partition: Option<i32>,
+    text: Vec<u8>,
+}
+
+impl<'a> ObjectStart<'a> {
+    #[inline]
+    fn write(&mut self, topic: Option<&'a [u8]>, partition: Option<i32>, out: &mut Vec<u8>) {
+        if self.text.is_empty() || self.topic != topic || self.partition != partition {
+            (self.topic, self.partition) = (topic, partition);
+            self.text.clear();
+            self.text.extend_from_slice(b"{\"topic\":");
+            json::text_or_null(topic, &mut self.text);
+            self.text.extend_from_slice(b",\"partition\":");
+            number(partition.map(i64::from), &mut self.text);
+            self.text.extend_from_slice(b",\"offset\":");
+        }
+        out.extend_from_slice(&self.text);
+    }
+}
+
 /// Writes a decimal number, or `null`.
+#[inline]
 fn number(value: Option<i64>, out: &mut Vec<u8>) {
     let Some(value) = value else { return out.extend_from_slice(b"null") };
+    let (mut left, mut text, mut at) = (value.unsigned_abs(), [b'0'; 20], 20);
+    // An i64 has at most 19 digits, which leaves one byte for the sign.
+    while left > 0 || at == text.len() {
+        at -= 1;
+        text[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
     if value < 0 {
-        out.push(b'-');
+        at -= 1;
+        text[at] = b'-';
     }
-    let (mut left, mut digits, mut len) = (value.unsigned_abs(), [0; 20], 0);
-    for digit in &mut digits {
-        *digit = b'0' + (left % 10) as u8;
-        (left, len) = (left / 10, len + 1);
-        if left == 0 {
-            break;
-        }
-    }
-    out.extend(digits.iter().take(len).rev());
+    out.extend_from_slice(text.get(at..).unwrap_or_default());
 }
 
 #[cfg(test)]

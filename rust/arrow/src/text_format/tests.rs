@@ -1,5 +1,7 @@
 //! Text output of batches with the decoder's schema.
 
+mod reference;
+
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
@@ -44,10 +46,21 @@ fn batch(rows: &[TestRow<'_>]) -> RecordBatch {
     RecordBatch::try_new(schema, columns).unwrap()
 }
 
+/// Writes the batch in parts of at least `limit` bytes.
+fn written(batch: &RecordBatch, format: &LineFormat, limit: usize) -> Vec<u8> {
+    let (mut text, mut all) = (Text::new(batch).unwrap(), Vec::new());
+    loop {
+        let mut part = Vec::new();
+        if !text.write(format, limit, &mut part) {
+            assert!(part.is_empty());
+            return all;
+        }
+        all.extend(part);
+    }
+}
+
 fn text(rows: &[TestRow<'_>], format: &LineFormat) -> String {
-    let mut out = Vec::new();
-    render(&batch(rows), format, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    String::from_utf8(written(&batch(rows), format, 1 << 20)).unwrap()
 }
 
 fn templated(rows: &[TestRow<'_>], template: &str) -> String {
@@ -63,11 +76,7 @@ fn rows_of_share_groups_have_their_delivery_count() {
     let mut columns = batch.columns().to_vec();
     columns.push(Arc::new(Int16Array::from(vec![Some(2), None])));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
-    let rendered = |format: &LineFormat| {
-        let mut out = Vec::new();
-        render(&batch, format, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    };
+    let rendered = |format: &LineFormat| String::from_utf8(written(&batch, format, 1 << 20)).unwrap();
     let template = LineFormat::Template(Template::parse("{offset}:{delivery_count}").unwrap());
     assert_eq!(rendered(&template), "7:2\n8:\n");
     assert_eq!(templated(rows, "{offset}:{delivery_count}"), "7:\n8:\n");
@@ -186,5 +195,5 @@ fn numbers_match_to_string() {
 #[test]
 fn rejects_batches_without_the_columns() {
     let some = batch(ROWS).project(&[0, 1, 2]).unwrap();
-    assert!(render(&some, &LineFormat::Value, &mut Vec::new()).unwrap_err().to_string().contains("partition"));
+    assert!(Text::new(&some).unwrap_err().to_string().contains("partition"));
 }

@@ -1,8 +1,49 @@
 //! ISO 8601 timestamps.
 
-/// Writes the time as `2026-11-01T10:00:00.000Z`. Years with more than four digits have a sign.
+/// Writer of times, which keeps the text of the last second, because neighbouring records often have the same.
+#[derive(Debug)]
+pub(super) struct IsoWriter {
+    second: Option<i64>,
+    text: Vec<u8>,
+    /// Character between date and time.
+    mark: u8,
+}
+
+impl Default for IsoWriter {
+    fn default() -> Self {
+        IsoWriter { second: None, text: Vec::new(), mark: b'T' }
+    }
+}
+
+impl IsoWriter {
+    /// Returns a writer of times with a space between date and time, which is the form of pyarrow.
+    pub(super) fn of_csv() -> Self {
+        IsoWriter { mark: b' ', ..Default::default() }
+    }
+
+    /// Writes the time as `2026-11-01T10:00:00.000Z`. Years with more than four digits have a sign.
+    #[inline]
+    pub(super) fn write(&mut self, ms: i64, out: &mut Vec<u8>) {
+        let (second, fraction) = (ms.div_euclid(1000), ms.rem_euclid(1000).unsigned_abs());
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.text.clear();
+            to_seconds(second, self.mark, &mut self.text);
+        }
+        out.extend_from_slice(&self.text);
+        let digit = |unit: u64| b'0' + (fraction / unit % 10) as u8;
+        out.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'Z']);
+    }
+}
+
+/// Writes one time as [`IsoWriter`] does.
 pub(super) fn iso(ms: i64, out: &mut Vec<u8>) {
-    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    IsoWriter::default().write(ms, out);
+}
+
+/// Writes a time in seconds since 1970 as `2026-11-01T10:00:00`, with `mark` for the T.
+fn to_seconds(second: i64, mark: u8, out: &mut Vec<u8>) {
+    let (days, in_day) = (second.div_euclid(86_400), second.rem_euclid(86_400).unsigned_abs());
     let (year, month, day) = civil(days);
     if (0..=9999).contains(&year) {
         padded(year.unsigned_abs(), 4, out);
@@ -10,19 +51,11 @@ pub(super) fn iso(ms: i64, out: &mut Vec<u8>) {
         out.push(if year < 0 { b'-' } else { b'+' });
         padded(year.unsigned_abs(), 6, out);
     }
-    let in_day = in_day.unsigned_abs();
-    for (mark, value, width) in [
-        (b'-', month, 2),
-        (b'-', day, 2),
-        (b'T', in_day / 3_600_000, 2),
-        (b':', in_day / 60_000 % 60, 2),
-        (b':', in_day / 1000 % 60, 2),
-        (b'.', in_day % 1000, 3),
-    ] {
-        out.push(mark);
-        padded(value, width, out);
+    for (before, value) in
+        [(b'-', month), (b'-', day), (mark, in_day / 3600), (b':', in_day / 60 % 60), (b':', in_day % 60)]
+    {
+        out.extend_from_slice(&[before, b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
     }
-    out.push(b'Z');
 }
 
 fn padded(value: u64, width: u32, out: &mut Vec<u8>) {
