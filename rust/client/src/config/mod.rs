@@ -18,6 +18,7 @@ mod security_options;
 pub(crate) mod share;
 mod suggest;
 mod table;
+pub(crate) mod url;
 mod validation;
 mod value;
 mod values;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use super::parse::find;
 use super::table::{Kind, OptionSpec};
+use super::url::{domain, percent_decode, region_of_environment};
 use super::values::{Setting, Values};
 use super::{ClientKind, OptionValue, TlsOptions, nearest};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
-use crate::security::aws::{domain, region_of_environment};
-use crate::security::http::percent_decode;
 
 const MAX: i64 = i32::MAX as i64;
 

@@ -93,15 +93,5 @@ impl CredentialSources {
     }
 }
 
-/// Returns the region set in the environment.
-pub(crate) fn region_of_environment(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| get(name).filter(|value| !value.is_empty()))
-}
-
-/// Returns the domain of AWS's services in a region.
-pub(crate) fn domain(region: &str) -> &'static str {
-    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
-}
-
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use crate::error::{Error, Result};
 use crate::security::tls::Tls;
 
-pub(crate) use endpoint::{Endpoint, percent_decode};
+pub(crate) use endpoint::Endpoint;
 pub(crate) use proxy::Proxy;
 
 /// Maximum size of response headers, in bytes.

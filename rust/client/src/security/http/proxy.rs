@@ -7,7 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::endpoint::{Endpoint, host_and_port, percent_decode};
+use super::endpoint::{Endpoint, host_and_port};
+use crate::config::url::percent_decode;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 use crate::security::redact::Redactor;

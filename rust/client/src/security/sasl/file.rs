@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::config::url::percent_decode;
 use crate::error::{Error, Result};
-use crate::security::http::percent_decode;
 
 /// Maximum size of a file: larger than any token or key, and enough for a large set of certificates.
 const MAX_SIZE: u64 = 4 << 20;

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{BoxFuture, Exchange, Mechanism};
+use crate::config::url::region_of_environment;
 use crate::config::{Protocol, SaslOptions, SecurityOptions};
 use crate::error::{Error, Result};
 use crate::security::aws::signature::{ALGORITHM, Scope, percent_encode, sha256_hex};
-use crate::security::aws::{AwsCredentials, CredentialSources, region_of_environment};
+use crate::security::aws::{AwsCredentials, CredentialSources};
 
 const ACTION: &str = "kafka-cluster:Connect";
 const SERVICE: &str = "kafka-cluster";
