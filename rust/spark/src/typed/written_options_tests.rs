@@ -49,7 +49,7 @@ fn rejects_invalid_options() {
         (with(&[("value.use.latest", "yes")]), "value.use.latest must be true or false, not 'yes'"),
         (
             with(&[("value.framing", "prefix")]),
-            "framing must be auto, header, confluent, apicurio8, single-object or none",
+            "framing must be auto, header, confluent, apicurio8, single-object, glue or none",
         ),
         (with(&[("value.subject.strategy", "topics")]), "must be one of topic, record, topic-record, not 'topics'"),
         (with(&[("topic", "")]), "option topic or value.subject, or value.subject.strategy=record"),
