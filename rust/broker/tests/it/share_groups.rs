@@ -57,8 +57,10 @@ async fn member_joins_acquires_and_acknowledges() {
     let mut member = Member::new(&broker, "a").await;
     let joined = member.heartbeat(Some(&["t"])).await;
     assert_eq!(joined.error_code, NONE);
-    assert_eq!(joined.assignment.unwrap().topic_partitions[0].partitions, [0]);
+    assert_eq!(joined.assignment.clone().unwrap().topic_partitions[0].partitions, [0]);
     assert!(member.heartbeat(None).await.assignment.is_none(), "an assignment is sent once");
+    let full = member.heartbeat(Some(&["t"])).await;
+    assert_eq!(full.assignment, joined.assignment, "a member may have lost the response, and then sends all fields");
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(member.acquire().await, [(0, 9, 1)]);
     let partition = member.fetch(&[(0, 4, vec![ACCEPT]), (5, 9, vec![ACCEPT, RELEASE, REJECT, 0, RELEASE])]).await;
@@ -77,7 +79,7 @@ async fn members_share_a_partition() {
     for id in ["a", "b", "c"] {
         let mut member = Member::new(&broker, id).await;
         let joined = member.heartbeat(Some(&["t"])).await;
-        assert_eq!(joined.assignment.unwrap().topic_partitions[0].partitions, [0]);
+        assert_eq!(joined.assignment.clone().unwrap().topic_partitions[0].partitions, [0]);
         members.push(member);
     }
     produce(&broker, &[4, 4, 4]).await;

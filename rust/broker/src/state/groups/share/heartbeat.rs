@@ -98,8 +98,10 @@ impl ShareMembers {
             member.previous_epoch = member.epoch;
             member.epoch = epoch;
         }
-        // The epoch is bumped with each assignment, so a member at the current epoch has its assignment.
-        let has_assignment = !heartbeat.joins() && before.epoch == epoch;
+        // The epoch is bumped with each assignment, so a member at the current epoch has its assignment, unless the
+        // response was lost: after an error, members send all fields.
+        let is_full = request.subscribed_topic_names.is_some();
+        let has_assignment = !heartbeat.joins() && !is_full && before.epoch == epoch;
         let assignment = (!has_assignment).then(|| described(&member.assigned));
         let interval = i32::try_from(heartbeat.settings.heartbeat_interval.as_millis()).unwrap_or(i32::MAX).max(1);
         Ok(response(request, epoch, interval, assignment))
