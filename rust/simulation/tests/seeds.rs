@@ -32,6 +32,8 @@ const FAILED: &[(World, u64)] = &[
     // A client repeated such acknowledgements after the response that had delivered the records again.
     (World::Shares, 7),
     (World::Shares, 12),
+    // The response with a member's assignment was lost, and the embedded broker did not send the assignment again.
+    (World::Shares, 700239),
     // Batches of a recreated topic were sent while batches of the old topic were in flight, and written twice.
     (World::Topics, 20030),
     // Stale metadata of the broker had the id of a recreated topic and the epochs of the old topic.

@@ -268,7 +268,10 @@ impl Member<'_> {
 
     fn decide_row(&mut self, position: Position, kind: i8) {
         self.group.lock().decided.insert(position);
-        self.decisions.entry(position.0).or_default().push((position.1, kind));
+        let rows = self.decisions.entry(position.0).or_default();
+        // A renewed row may have come again, and another decision replaces one that has not been sent.
+        rows.retain(|(offset, _)| *offset != position.1);
+        rows.push((position.1, kind));
     }
 
     async fn commit(&mut self, random: &mut fastrand::Rng) {
