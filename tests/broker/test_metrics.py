@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from samsarrow import Admin, Consumer, KafkaError, Producer, TopicPartition, metrics
+from samsarrow import Admin, Consumer, KafkaError, Producer, ShareConsumer, TopicPartition, metrics
 from samsarrow.exceptions import AuthenticationError, ConfigurationError
 from samsarrow.testing import Broker
 from support.waiting import settled, until
@@ -224,9 +224,11 @@ def test_prometheus_and_opentelemetry_export_every_metric(broker, servers, read)
     consumer = Consumer(bootstrap_servers=servers, client_id='od"d\\', group_id="g", auto_offset_reset="earliest")
     producer = Producer(bootstrap_servers=servers, client_id="p")
     admin = Admin(bootstrap_servers=servers)
-    with consumer, producer, admin:
-        metrics.prometheus(consumer, producer, admin, registry=registry)
-        metrics.opentelemetry(consumer, producer, admin, meter_provider=MeterProvider([reader]))
+    # Its metrics have the prefix of consumers.
+    share = ShareConsumer(bootstrap_servers=servers, client_id="s", group_id="s")
+    with consumer, share, producer, admin:
+        metrics.prometheus(consumer, share, producer, admin, registry=registry)
+        metrics.opentelemetry(consumer, share, producer, admin, meter_provider=MeterProvider([reader]))
         producer.send("t", b"x" * 100).result(30)
         consumer.subscribe(["t"])
         read(consumer, 1)
@@ -234,7 +236,7 @@ def test_prometheus_and_opentelemetry_export_every_metric(broker, servers, read)
         until(lambda: consumer.poll(0) is not None and consumer.metrics().heartbeats > 0 and consumer.metrics().lag)
         admin.list_topics()
         families = {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
-        own = {f.name: f for f in text_string_to_metric_families(metrics.exposition(consumer, producer, admin))}
+        own = {f.name: f for f in text_string_to_metric_families(metrics.exposition(consumer, share, producer, admin))}
         for found in (families, own):
             for client in ("producer", "consumer", "admin"):
                 expected = {name.removesuffix("_total") for name in names_of(client, lambda row: row.prometheus)}

@@ -19,7 +19,7 @@ _FRESH = 0.1
 
 
 class Client(Protocol):
-    """A client: a `Producer`, `Consumer` or `Admin`, or an object of the corresponding async class."""
+    """A client: a `Producer`, `Consumer`, `ShareConsumer` or `Admin`, or an object of the corresponding async class."""
 
     @property
     def _open(self) -> Any: ...
@@ -29,8 +29,10 @@ def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
     cores = []
     for client in clients:
         core = getattr(client, "_open", None)
-        if not isinstance(core, _core.Producer | _core.Consumer | _core.Admin):
-            raise TypeError(f"metrics are of a Producer, Consumer or Admin, not of {type(client).__name__}")
+        if not isinstance(core, _core.Producer | _core.Consumer | _core.ShareConsumer | _core.Admin):
+            raise TypeError(
+                f"metrics are of a Producer, Consumer, ShareConsumer or Admin, not of {type(client).__name__}"
+            )
         cores.append(core.metrics())
     if not cores:
         raise TypeError("no client given: pass one client or several")
@@ -41,8 +43,8 @@ def exposition(*clients: Client) -> str:
     """Returns the metrics of clients in Prometheus' text format, version 0.0.4. Needs no other package.
 
     Args:
-        clients: producers, consumers and admin clients of this process; clients of one kind are distinguished by their
-            `client.id`.
+        clients: producers, consumers, share consumers and admin clients of this process; clients of one kind are
+            distinguished by their `client.id`.
     """
     return _core.exposition(_cores(clients))
 
@@ -96,8 +98,8 @@ def prometheus(*clients: Client, registry: CollectorRegistry | None = None) -> A
     """Creates a `prometheus_client` collector, which reads the metrics of clients at each scrape.
 
     Args:
-        clients: producers, consumers and admin clients of this process; clients of one kind are distinguished by their
-            `client.id`.
+        clients: producers, consumers, share consumers and admin clients of this process; clients of one kind are
+            distinguished by their `client.id`.
         registry: registry in which to register the collector, such as `prometheus_client.REGISTRY`; by default the
             caller registers the collector. Unregister the collector when its clients are closed.
 

@@ -268,10 +268,13 @@ impl Member<'_> {
 
     fn decide_row(&mut self, position: Position, kind: i8) {
         self.group.lock().decided.insert(position);
-        let rows = self.decisions.entry(position.0).or_default();
         // A renewed row may have come again, and another decision replaces one that has not been sent.
-        rows.retain(|(offset, _)| *offset != position.1);
-        rows.push((position.1, kind));
+        for decisions in self.background.values_mut().chain([&mut self.decisions]) {
+            if let Some(rows) = decisions.get_mut(&position.0) {
+                rows.retain(|(offset, _)| *offset != position.1);
+            }
+        }
+        self.decisions.entry(position.0).or_default().push((position.1, kind));
     }
 
     async fn commit(&mut self, random: &mut fastrand::Rng) {
@@ -312,7 +315,7 @@ impl Member<'_> {
         }
         let mut shared = self.group.lock();
         shared.deliveries.update(context);
-        for (partition, rows) in decisions {
+        for (partition, rows) in decisions.into_iter().filter(|(_, rows)| !rows.is_empty()) {
             match outcomes.get(&TopicPartition::new(TOPIC, partition)) {
                 None => context.violation(format!("{partition}: decisions about {rows:?} have no outcome")),
                 Some(Err(_)) => {}
