@@ -228,9 +228,12 @@ def test_member_continues_after_an_error(broker: Broker, servers: str, api: str,
         consumer.subscribe(["t"])
         for number in range(3):
             send(servers, "t", 1, first=number)
-            assert numbers_of(poll_rows(consumer)) == [number]
+            found: list[int] = []
+            while number not in found:
+                found += numbers_of(poll_rows(consumer))
+            # A failed session delivers rows again whose acknowledgement was in the failed request.
+            assert set(found) <= set(range(number + 1))
             broker.fail(api, error=error)
-        # A lost response costs a delivery and never a record.
         consumer.commit(5)
 
 

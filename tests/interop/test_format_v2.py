@@ -71,8 +71,9 @@ def test_kafka_tool_validates_our_batches(kafka: KafkaServer, new_topic: Callabl
     topic = new_topic()
     for producer in OURS:
         producer.produce(kafka.bootstrap_servers, topic, codec, BINARY)
-    [segment] = kafka.segments(topic)
-    done = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(segment), "--deep-iteration")
+    # A batch whose timestamps are far from those of the first batch begins a segment.
+    files = ",".join(map(str, kafka.segments(topic)))
+    done = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--files", files, "--deep-iteration")
     batches = [line for line in done.stdout.decode().splitlines() if line.startswith("baseOffset:")]
     assert batches
     for batch in batches:

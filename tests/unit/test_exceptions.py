@@ -34,6 +34,7 @@ def test_error_codes_are_unique():
 def test_every_class_is_a_client_error_or_in_the_table():
     own = {
         "BadValueError",
+        "BootstrapResolutionError",
         "KafkaError",
         "KafkaTimeoutError",
         "KafkaConnectionError",

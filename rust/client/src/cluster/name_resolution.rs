@@ -45,8 +45,9 @@ impl Cluster {
             if let Some(error) = state.failure.get() {
                 return Err(error.clone());
             }
-            let left = deadline.saturating_duration_since(Instant::now()).min(patience.left());
-            let attempt = left.min(options.connection_setup_timeout);
+            // A call that starts after the deadline also looks the names up: earlier calls may have been short.
+            let left = Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+            let attempt = patience.left().min(left.unwrap_or(Duration::MAX)).min(options.connection_setup_timeout);
             let lookup = |server| -> PendingResponse<'_, _> { Box::pin(resolve(server, attempt)) };
             let mut running: Vec<_> = options.bootstrap_servers.iter().map(|server| lookup(server)).collect();
             let mut failure = None;

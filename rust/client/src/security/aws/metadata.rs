@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Found;
 use super::chain::failed;
-use super::requests::{Environment, authentication, parse_json, secret_header, send};
+use super::requests::{Environment, authentication, parse_json, secret_header, send, send_optional};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 use crate::security::http::Endpoint;
@@ -16,7 +16,7 @@ use crate::security::sasl::file::read_trimmed;
 
 const CONTAINER: &str = "http://169.254.170.2";
 /// Hosts of containers' credentials that need no encryption: ECS, and the agent of EKS Pod Identity.
-const CONTAINER_HOSTS: [&str; 4] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23", "[fd00:ec2::23]"];
+const CONTAINER_HOSTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 const CONTAINER_LIMIT: Duration = Duration::from_secs(2);
 
 const INSTANCE: &str = "http://169.254.169.254";
@@ -75,19 +75,21 @@ pub(super) async fn instance(environment: &Environment) -> Result<Available> {
     let mut headers = HeaderMap::new();
     headers.insert(HeaderName::from_static(LIFETIME.0), HeaderValue::from_static(LIFETIME.1));
     let path = format!("{base}/latest/api/token");
-    let token = match send(&client, Method::PUT, &path, headers, String::new(), Vec::new()).await {
-        Ok(token) => token.trim().to_owned(),
+    let token = match send_optional(&client, Method::PUT, &path, headers, Vec::new()).await {
+        Ok(Some(token)) => token.trim().to_owned(),
+        Ok(None) => return Ok(Err(format!("{} does not serve IMDSv2", client.endpoint.display_url))),
         Err(Error::Connection { reason, .. }) => return Ok(Err(format!("{}: {reason}", client.endpoint.display_url))),
         Err(error) => return Err(error),
     };
     let get = async |path: String| {
         let mut headers = HeaderMap::new();
         secret_header(&mut headers, "x-aws-ec2-metadata-token", &token, "the token of the instance metadata")?;
-        send(&client, Method::GET, &path, headers, String::new(), vec![Secret::from(token.clone())]).await
+        send_optional(&client, Method::GET, &path, headers, vec![Secret::from(token.clone())]).await
     };
-    let roles = get(format!("{base}{ROLES}")).await?;
+    let roles = get(format!("{base}{ROLES}")).await?.unwrap_or_default();
     let role = roles.lines().next().map(str::trim).filter(|role| !role.is_empty());
     let Some(role) = role else { return Ok(Err("the instance has no role".to_owned())) };
     let text = get(format!("{base}{ROLES}{role}")).await?;
+    let Some(text) = text else { return Ok(Err(format!("role {role} of the instance has no credentials"))) };
     parse_json(&format!("role {role} of the instance"), &text).map(Ok)
 }

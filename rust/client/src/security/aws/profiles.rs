@@ -155,13 +155,18 @@ fn unquoted(name: &str) -> String {
     name.trim().trim_matches(['"', '\'']).to_owned()
 }
 
-/// Returns the sections of a file. Nested settings, which are indented, are left out.
+/// Returns the sections of a file. Nested settings, which have more indentation than the setting before, are left out.
 fn parse(text: &str) -> Vec<(String, Settings)> {
     let mut sections: Vec<(String, Settings)> = Vec::new();
+    // Indentation of the settings of the section.
+    let mut outer: Option<usize> = None;
     for line in text.trim_start_matches('\u{feff}').lines() {
-        if line.starts_with([' ', '\t', '#', ';']) {
+        let indentation = line.len() - line.trim_start().len();
+        let is_text = !line.trim_start().is_empty() && !line.trim_start().starts_with(['#', ';']);
+        if !is_text || outer.is_some_and(|outer| indentation > outer) {
             continue;
         }
+        outer = (!line.trim_start().starts_with('[')).then_some(indentation);
         if let Some(title) = line.trim().strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             sections.push((title.trim().to_owned(), Settings::new()));
         } else if let (Some((name, value)), Some((_, settings))) = (line.split_once('='), sections.last_mut()) {

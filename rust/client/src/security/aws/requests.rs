@@ -102,6 +102,26 @@ pub(super) fn authentication(error: Error) -> Error {
     }
 }
 
+/// Codes of throttled requests, which STS sends with status 400, and of failures that a later attempt may not have.
+const RETRIABLE: [&str; 4] = ["Throttling", "ThrottlingException", "RequestLimitExceeded", "IDPCommunicationError"];
+
+/// Sends a request and returns the body of a successful response, or `None` if the server does not have the resource
+/// or does not serve it.
+pub(super) async fn send_optional(
+    client: &Client,
+    method: Method,
+    path: &str,
+    headers: HeaderMap,
+    secrets: Vec<Secret>,
+) -> Result<Option<String>> {
+    let response = client.request(method, path, headers, String::new()).await?;
+    if matches!(response.status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) {
+        return Ok(None);
+    }
+    check(client, &response, &Redactor::from_secrets(secrets))?;
+    Ok(Some(String::from_utf8_lossy(&response.body).into_owned()))
+}
+
 /// Sends a request and returns the body of a successful response.
 pub(super) async fn send(
     client: &Client,
@@ -129,12 +149,14 @@ fn check(client: &Client, response: &Response, redactor: &Redactor) -> Result<()
             json.and_then(|json| json.get(name)?.as_str()).map(str::to_owned).or_else(|| xml_text(&body, name))
         })
     };
-    let parts = [field(["Code", "code"]), field(["Message", "message"])];
+    let code = field(["Code", "code"]);
+    let parts = [code.clone(), field(["Message", "message"])];
     let details: Vec<String> = parts.into_iter().flatten().map(|text| redactor.redact(&text)).collect();
     let details = if details.is_empty() { String::new() } else { format!(": {}", details.join(": ")) };
     let reason = format!("{} responds with {}{details}", client.endpoint.display_url, status.as_u16());
-    let retriable =
-        status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+    let retriable = status.is_server_error()
+        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+        || code.is_some_and(|code| RETRIABLE.contains(&&*code));
     Err(if retriable { Error::connection(NAME, reason) } else { failed(reason) })
 }
 

@@ -173,6 +173,12 @@ async fn profiles_are_merged_from_both_files() {
     assert_eq!(triple(&machine.find().await.unwrap()), ("FILE", "c=d", Some("t")));
     let machine = machine.set("AWS_PROFILE", "half");
     assert!(machine.error().await.contains("aws_access_key_id without aws_secret_access_key"));
+    // Settings may be indented, and settings with more indentation are nested.
+    let indented =
+        "[profile indented]\n\n  aws_access_key_id = IN\n  s3 =\n    region = no\n  aws_secret_access_key = s\n";
+    let machine = machine.set("AWS_PROFILE", "indented").file(".aws/config", &format!("{config}{indented}"));
+    assert_eq!(triple(&machine.find().await.unwrap()), ("IN", "s", None));
+    let machine = machine.file(".aws/config", config);
     let machine = machine.set("AWS_PROFILE", "nobody");
     assert!(machine.error().await.contains("there are half, my shop"), "{}", machine.error().await);
     // A file is read for each login.
@@ -339,9 +345,14 @@ async fn instances_have_metadata() {
     assert!(sent[0].contains("x-aws-ec2-metadata-token-ttl-seconds: 21600"), "{}", sent[0]);
     assert!(sent[1..].iter().all(|request| request.contains("x-aws-ec2-metadata-token: imds\r\n")), "{sent:?}");
 
-    let (url, _) = server(&[responses[0].clone(), (PATH, "200 OK", String::new())]).await;
+    for status in ["200 OK", "404 Not Found"] {
+        let (url, _) = server(&[responses[0].clone(), (PATH, status, String::new())]).await;
+        let error = machine().set("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url).error().await;
+        assert!(error.contains("instance metadata: the instance has no role"), "{error}");
+    }
+    let (url, _) = server(&[("PUT /latest/api/token", "403 Forbidden", String::new())]).await;
     let error = machine().set("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url).error().await;
-    assert!(error.contains("instance metadata: the instance has no role"), "{error}");
+    assert!(error.contains("does not serve IMDSv2"), "{error}");
     let failed = r#"{"Code":"AssumeRoleUnauthorizedAccess","Message":"no trust"}"#.to_owned();
     let (url, _) =
         server(&[responses[0].clone(), ("credentials/worker ", "200 OK", failed), responses[2].clone()]).await;
