@@ -81,8 +81,11 @@ def test_each_format(command: Command, broker: Broker, tmp_path: Path, form: str
     assert remaining(broker) == []
 
 
-def test_rows_have_their_delivery_count(command: Command, broker: Broker, tmp_path: Path) -> None:
+def test_rows_have_their_delivery_count(
+    command: Command, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each format has the number of deliveries, except those of values alone and envelopes, which are for `produce`."""
+    monkeypatch.setattr("samsarrow.cli.consume.share.IDLE_SECONDS", 10.0)
     read = ("consume", "jobs", *GROUP, "-n", 2, "--ack")
     header, *rows = command(*read, "accept", "-o", "csv").out.splitlines()
     at = header.replace('"', "").split(",").index("delivery_count")

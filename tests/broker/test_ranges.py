@@ -148,7 +148,7 @@ def test_missing_topic_is_an_error_and_is_not_created(plan: Callable[..., Plan],
 
 def test_deleted_topic_names_partition_and_offset(servers: str, plan: Callable[..., Plan]) -> None:
     produce(servers, "t", *numbers(10))
-    split = plan("t", timeout=5).splits[0]
+    split = plan("t", timeout=60).splits[0]
     with Admin(bootstrap_servers=servers) as admin:
         admin.delete_topics(["t"])
     with pytest.raises(UnknownTopicOrPartitionError, match=r"topic t was deleted .*: t-0 at offset 0 of 10"):

@@ -159,7 +159,8 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Throttles the client for at least this time.
     pub(crate) fn throttle(&self, time: Duration) {
-        let milliseconds = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+        // Rounded up: a throttle time of zero would be no reason for a response without records.
+        let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         self.throttle_ms.fetch_max(milliseconds, Ordering::Relaxed);
     }
 

@@ -40,7 +40,7 @@ async fn records_of_a_partition_without_a_known_name_are_released() {
     let broker =
         Broker::start(BrokerOptions { topics: vec![("t".to_owned(), 1)], ..Default::default() }).await.unwrap();
     let servers = broker.bootstrap_servers();
-    let all = [("bootstrap.servers", &*servers), ("group.id", "g"), ("fetch.max.wait.ms", "5000")];
+    let all = [("bootstrap.servers", &*servers), ("group.id", "g"), ("fetch.max.wait.ms", "20000")];
     let (options, share) = ShareOptions::parse(pairs(&all), false).unwrap();
     let consumer = ShareConsumer::new(&options, share).unwrap();
     consumer.subscribe(BTreeSet::from(["t".to_owned()])).unwrap();
@@ -50,7 +50,7 @@ async fn records_of_a_partition_without_a_known_name_are_released() {
         assert!(started.elapsed() < SOON, "no fetch");
         consumer.wait_ready(Duration::from_millis(20)).await;
     }
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     // The fetch waits at the broker. Its response contains a partition that the client does not know any more.
     consumer.shared.with(|state| state.sessions.values_mut().for_each(|session| session.listed.clear()));
     produce(&servers).await;

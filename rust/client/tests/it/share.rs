@@ -29,8 +29,8 @@ fn member(broker: &Broker, more: &[(&str, &str)]) -> ShareConsumer {
 }
 
 /// Returns a member with a ShareFetch that waits at the broker for the first record.
-async fn waiting_member(broker: &Broker) -> Arc<ShareConsumer> {
-    let consumer = Arc::new(member(broker, &[("fetch.max.wait.ms", "5000")]));
+async fn waiting_member(broker: &Broker, max_wait_ms: &str) -> Arc<ShareConsumer> {
+    let consumer = Arc::new(member(broker, &[("fetch.max.wait.ms", max_wait_ms)]));
     consumer.subscribe(["t".to_owned()].into()).unwrap();
     consumer.begin_poll().unwrap();
     let started = Instant::now();
@@ -40,7 +40,7 @@ async fn waiting_member(broker: &Broker) -> Arc<ShareConsumer> {
         consumer.wait_ready(Duration::from_millis(20)).await;
     }
     // The broker has the request, and no record to respond with.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     consumer
 }
 
@@ -62,7 +62,7 @@ async fn first_row(consumer: &ShareConsumer) -> (String, i16) {
 #[tokio::test]
 async fn rows_that_arrive_after_the_member_was_removed_return_to_the_group() {
     let broker = broker(1, 1).await;
-    let consumer = waiting_member(&broker).await;
+    let consumer = waiting_member(&broker, "20000").await;
     let heartbeats = || broker.requests().get(&ApiKey::ShareGroupHeartbeat).copied().unwrap_or_default();
     broker.fail_next(ApiKey::ShareGroupHeartbeat, Fault::Error(ErrorCode::UNKNOWN_MEMBER_ID), 1);
     let (before, started) = (heartbeats(), Instant::now());
@@ -80,7 +80,7 @@ async fn rows_that_arrive_after_the_member_was_removed_return_to_the_group() {
 #[tokio::test]
 async fn rows_that_arrive_while_the_consumer_closes_return_to_the_group() {
     let broker = broker(1, 1).await;
-    let consumer = waiting_member(&broker).await;
+    let consumer = waiting_member(&broker, "5000").await;
     let closing = tokio::spawn(async move { consumer.close(SOON, true).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     produce(&broker, 1, 0, 1).await;
@@ -96,7 +96,7 @@ async fn rows_that_arrive_while_the_consumer_closes_return_to_the_group() {
 #[tokio::test]
 async fn a_session_with_another_epoch_is_closed() {
     let broker = broker(1, 1).await;
-    let consumer = waiting_member(&broker).await;
+    let consumer = waiting_member(&broker, "5000").await;
     produce(&broker, 1, 0, 1).await;
     assert_eq!(first_row(&consumer).await, ("0:0".to_owned(), 1));
     broker.fail_next(ApiKey::ShareFetch, Fault::Error(ErrorCode::INVALID_SHARE_SESSION_EPOCH), 1);
