@@ -177,8 +177,8 @@ def test_locks_of_held_records_are_renewed(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ack: str
 ) -> None:
     """A read that waits for more records takes longer than the lock."""
-    monkeypatch.setattr("samsarrow.cli.consume.share.IDLE_SECONDS", 5.0)
-    with Broker(topics={"jobs": 1}, share_lock=2) as broker:
+    monkeypatch.setattr("samsarrow.cli.consume.share.IDLE_SECONDS", 8.0)
+    with Broker(topics={"jobs": 1}, share_lock=4) as broker:
         monkeypatch.setenv("SAMSARROW_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         earliest(broker.bootstrap_servers, "workers")
         send(broker.bootstrap_servers, "jobs", 10)
