@@ -187,7 +187,10 @@ pub(crate) fn dead_letters<'py>(
         return Err(PyTypeError::new_err("a batch without rows has no dead letters"));
     };
     if errors.keys().any(|row| *row >= batch.num_rows()) {
-        return Err(PyTypeError::new_err(format!("an error is of none of the {} rows", batch.num_rows())));
+        return Err(PyTypeError::new_err(format!(
+            "an error names a row that the batch of {} rows does not have",
+            batch.num_rows()
+        )));
     }
     let letters = interpreter_guard::detach(py, || samsarrow_values::dead_letters(&batch, &errors));
     arrow_ffi::to_pyarrow(py, &letters.map_err(PyTypeError::new_err)?)

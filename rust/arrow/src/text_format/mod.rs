@@ -25,9 +25,8 @@ pub enum LineFormat {
     /// The values without separators.
     Raw,
     /// One JSON object per line, with metadata, headers, key and value, and the number of deliveries if the rows are of a
-    /// share group. Key and value are written as text. A value that
-    /// is a JSON object or array is embedded. Bytes that are not UTF-8 are written in base64 as `key_base64` and
-    /// `value_base64`.
+    /// share group. Key and value are written as text. A value that is a JSON object or array is embedded. Bytes that are
+    /// not UTF-8 are written in base64 as `key_base64` and `value_base64`.
     Ndjson,
     /// The objects of [`LineFormat::Ndjson`], each preceded by a comma and a newline, as items of a JSON array.
     JsonItems,

@@ -18,8 +18,8 @@ pub struct TemplateError {
 }
 
 /// List of the fields, for error messages.
-const FIELDS: &str = "{topic}, {partition}, {offset}, {delivery_count}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
-                      {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
+const FIELDS: &str = "{topic}, {partition}, {offset}, {delivery_count}, {timestamp}, {timestamp:ms}, {key}, {value}, \
+                      {headers}, {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {

@@ -72,7 +72,7 @@ impl ShareCaller {
     ) -> BTreeMap<TopicPartition, Rejection> {
         let check = |key: TopicPartition, acks: &[Acknowledgement]| {
             check_fields(acks, may_renew)?;
-            let partition = self.find(call, key).map_err(|code| (code, code.name().to_owned()))?;
+            let partition = self.find(call, key).map_err(|code| (code, code.description().to_owned()))?;
             let caller = (self.group.as_str(), &self.member);
             call.state.check_acknowledgements(caller, key, &partition, acks, &self.settings)
         };

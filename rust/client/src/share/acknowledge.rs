@@ -80,13 +80,14 @@ impl SessionTask {
         }
     }
 
-    /// Releases records of a partition that the session does not list, so that other members get them at once.
+    /// Releases records of a partition that is not in the session, so that other members can acquire them immediately.
     pub(super) async fn release_unnamed(&mut self, id: SessionId, sent: &Sent) {
         let Some(error) = self.resend(id, sent).await else { return };
         tracing::warn!(
             client_id = self.shared.cluster.client_id(),
             group_id = self.shared.coordinator.group(),
-            "records of a topic without a known name cannot be released, and are delivered again after their locks: {error}"
+            "records of a topic without a known name cannot be released, and are delivered again after their locks: \
+             {error}"
         );
     }
 

@@ -175,11 +175,13 @@ impl SessionTask {
         let (mut fetched, mut errors, mut leaders, mut refresh) = (Vec::new(), Vec::new(), Vec::new(), false);
         let mut unnamed = Vec::new();
         let mut bytes = 0;
-        // The metadata may have lost a topic that the broker still reads.
         let listed = shared.with(|state| {
             let session = state.sessions.get(&self.node).filter(|session| session.id == id);
-            session.map(|session| session.listed.clone()).unwrap_or_default()
+            session.map(|session| session.listed.clone())
         });
+        // The coordinator may have removed the member since. The session is then closed, which releases its rows.
+        let is_lost = listed.is_none();
+        let listed = listed.unwrap_or_default();
         for topic in response.responses {
             for partition in topic.partitions {
                 let index = partition.partition_index;
@@ -188,8 +190,10 @@ impl SessionTask {
                     (partition.acknowledge_error_code, partition.acknowledge_error_message),
                 );
                 let Some(tp) = listed.get(&(topic.topic_id, index)).cloned() else {
-                    refresh = true;
-                    unnamed.extend(release_of(topic.topic_id, index, partition.acquired_records));
+                    if !is_lost {
+                        refresh = true;
+                        unnamed.extend(release_of(topic.topic_id, index, partition.acquired_records));
+                    }
                     continue;
                 };
                 leaders.extend(reported_leader(&tp, topic.topic_id, &partition.current_leader));

@@ -190,13 +190,18 @@ impl State {
         let Some(session) = self.sessions.get_mut(&node) else { return };
         let lost = session.id;
         self.next_session = number;
-        // With a lost connection, the broker has closed the session. After any other error it still has it, and also
-        // acquires the rows of a fetch in flight, whose response arrives too late.
-        let is_closed = match error {
-            Error::Server { code, .. } => *code == ErrorCode::SHARE_SESSION_NOT_FOUND,
-            _ => true,
-        };
-        session.has_earlier |= !is_closed && (session.epoch > 0 || session.fetching);
+        match error {
+            // With the connection, the broker has closed this session and any earlier one.
+            Error::Connection { .. } => session.has_earlier = false,
+            Error::Server { code, .. } if *code == ErrorCode::SHARE_SESSION_NOT_FOUND => {}
+            // The broker still has the session, and also acquires the rows of a fetch in flight, whose response arrives
+            // too late. After a response that cannot be parsed, the connection stays open.
+            Error::Server { .. } | Error::Protocol { .. } => {
+                session.has_earlier |= session.epoch > 0 || session.fetching;
+            }
+            // A timeout closes the connection.
+            _ => {}
+        }
         session.id = SessionId { node, number };
         session.epoch = 0;
         session.listed.clear();

@@ -54,7 +54,7 @@ impl Record {
     }
 
     fn is_finished(&self) -> bool {
-        let finished = |delivery: &Delivery| matches!(delivery.end, Some(End::Acknowledged(kind)) if kind == ACCEPT || kind == REJECT);
+        let finished = |delivery: &Delivery| matches!(delivery.end, Some(End::Acknowledged(ACCEPT | REJECT)));
         self.deliveries.iter().any(finished)
     }
 
@@ -147,8 +147,8 @@ impl Deliveries {
         }
     }
 
-    /// Records that a client has returned a row with a delivery count. The broker must have delivered the record to its
-    /// member with this count, once for each row. If the lock has ended since, only the broker may know of it.
+    /// Checks a row that a client has returned. The broker must have delivered the record to its member with the row's
+    /// delivery count, once for each row. If the lock has ended since, only the broker may know of it.
     pub(super) fn returned(&mut self, context: &Context, client_id: &str, (partition, offset): Position, count: i16) {
         let member = self.members.get(client_id).cloned();
         let Some(record) = self.records.get_mut(&(partition, offset)) else {
@@ -161,7 +161,8 @@ impl Deliveries {
         let Some(delivery) = record.deliveries.iter_mut().rev().find(matches) else {
             let delivered = &record.deliveries;
             return context.violation(format!(
-                "{partition}: row {offset} was returned by {member:?} with delivery count {count}, deliveries: {delivered:?}"
+                "{partition}: row {offset} was returned by {member:?} with delivery count {count}, deliveries: \
+                 {delivered:?}"
             ));
         };
         delivery.returned = true;
@@ -174,7 +175,7 @@ impl Deliveries {
                 "{partition}: row {offset} was returned by {member:?} after it had acknowledged the row as type {kind}"
             )),
         }
-        let reasons = record.deliveries.iter().take_while(|_| count > 1).filter_map(|delivery| delivery.end);
+        let reasons = record.deliveries.iter().filter(|_| count > 1).filter_map(|delivery| delivery.end);
         for end in reasons {
             context.reached(match end {
                 End::Acknowledged(RELEASE) => "row delivered again: released".to_owned(),

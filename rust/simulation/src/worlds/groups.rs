@@ -2,9 +2,8 @@
 //!
 //! Guarantees: a member gets the rows of a partition without holes or repeats until the partition is revoked, of
 //! subscribed topics only, and as they are in the log. All rows before a committed offset were returned to a member. No
-//! two live members own a partition in one generation. Committed offsets never go back, except by a commit that
-//! its sender has given up. After the disturbances, the group reads all rows. Every call
-//! ends within its timeout.
+//! two live members own a partition in one generation. Committed offsets never go back, except by a commit that its sender
+//! has given up. After the disturbances, the group reads all rows. Every call ends within its timeout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Text formats compared with a writer that formats each row anew, with serde_json as the validator.
+//! Comparison of the text formats with a writer that formats rows one by one, and validation by serde_json.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -25,7 +25,7 @@ const NAME: &str = "AWS credentials";
 /// Maximum time to look up credentials. It is shorter than the timeout for setting up a connection, so that the error
 /// names the credentials as the cause.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
-/// Remaining lifetime at which temporary credentials are replaced. A signature of MSK is sent at once, so a minute
+/// Remaining lifetime at which temporary credentials are replaced. A signature of MSK is sent immediately, so a minute
 /// suffices for it; instances and containers have new credentials five minutes before the old ones expire.
 const REPLACED_BEFORE: Duration = Duration::from_secs(300);
 
@@ -69,14 +69,15 @@ impl CredentialSources {
         if let Some(credentials) = self.chain.environment()? {
             return Ok(credentials);
         }
-        let mut cached = self.cached.lock().await;
+        let late = || Error::connection(NAME, format!("none were found within {} s", LOOKUP_TIMEOUT.as_secs()));
+        // Concurrent lookups run one after another, and each of them may take the whole time.
+        let mut cached = timeout(LOOKUP_TIMEOUT, self.cached.lock()).await.map_err(|_| late())?;
         let remaining = |found: &Found| found.expires?.duration_since(SystemTime::now()).ok();
         if let Some(found) = cached.as_ref()
             && remaining(found).is_some_and(|left| left > REPLACED_BEFORE)
         {
             return Ok(found.credentials.clone());
         }
-        let late = || Error::connection(NAME, format!("none were found within {} s", LOOKUP_TIMEOUT.as_secs()));
         match timeout(LOOKUP_TIMEOUT, self.chain.find()).await.unwrap_or_else(|_| Err(late())) {
             Ok(found) => {
                 *cached = found.expires.is_some().then(|| found.clone());

@@ -17,7 +17,7 @@ use crate::error::Result;
 /// Maximum size of the output, in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// Kills the program if the lookup is cancelled or takes too long.
+/// Guard of a program, which is killed if the lookup is cancelled or exceeds its timeout.
 struct KillOnDrop(Arc<Mutex<Child>>);
 
 impl Drop for KillOnDrop {
@@ -28,7 +28,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Runs the program of a profile, without a shell, and reads its credentials.
+/// Starts the program of a profile, not in a shell, and parses the credentials that it prints.
 pub(super) async fn run(profile: &str, command: &str) -> Result<Found> {
     let error = |reason: String| failed(format!("profile {profile}: credential_process {reason}"));
     let words = split(command).ok_or_else(|| error("has a quotation mark without its pair".to_owned()))?;
@@ -47,7 +47,7 @@ pub(super) async fn run(profile: &str, command: &str) -> Result<Found> {
     let (stdout, stderr) = (read(stdout), read(stderr));
     let cancelled = |_| error("was cancelled".to_owned());
     let (output, message) = (stdout.await.map_err(cancelled)?, stderr.await.map_err(cancelled)?);
-    // The program has closed its output, so it ends soon; dropping the guard kills one that does not.
+    // The program has closed its output and is about to exit. If it does not, dropping the guard kills it.
     let child = Arc::clone(&running.0);
     let (sender, ended) = oneshot::channel();
     thread::spawn(move || {

@@ -36,10 +36,10 @@ impl Profiles {
     pub(super) async fn read(environment: &Environment) -> Result<Self> {
         let file = |variable: &str, name: &str| match environment.get(variable) {
             Some(path) => match (path.strip_prefix("~/"), environment.home()) {
-                (Some(rest), Some(home)) => Some(home.join(rest)),
-                _ => Some(PathBuf::from(path)),
+                (Some(rest), Some(home)) => Some((home.join(rest), true)),
+                _ => Some((PathBuf::from(path), true)),
             },
-            None => environment.home().map(|home| home.join(".aws").join(name)),
+            None => environment.home().map(|home| (home.join(".aws").join(name), false)),
         };
         let paths = [file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), file("AWS_CONFIG_FILE", "config")];
         let read = tokio::task::spawn_blocking(move || read_files(paths)).await;
@@ -112,10 +112,11 @@ impl Profile {
     }
 }
 
-fn read_files([credentials, config]: [Option<PathBuf>; 2]) -> Result<Profiles> {
+/// Reads both files, each with whether a variable names it.
+fn read_files([credentials, config]: [Option<(PathBuf, bool)>; 2]) -> Result<Profiles> {
     let mut places = Vec::new();
-    let mut sections = |path: Option<PathBuf>| -> Result<Vec<(String, Settings)>> {
-        let Some(path) = path else { return Ok(Vec::new()) };
+    let mut sections = |file: Option<(PathBuf, bool)>| -> Result<Vec<(String, Settings)>> {
+        let Some((path, is_named)) = file else { return Ok(Vec::new()) };
         match read_text(&path) {
             Ok(text) => {
                 places.push(format!("{} exists", path.display()));
@@ -123,6 +124,11 @@ fn read_files([credentials, config]: [Option<PathBuf>; 2]) -> Result<Profiles> {
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 places.push(format!("{} does not exist", path.display()));
+                Ok(Vec::new())
+            }
+            // HOME may be that of another user, as in containers.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_named => {
+                places.push(format!("{} cannot be read: {error}", path.display()));
                 Ok(Vec::new())
             }
             Err(error) => Err(failed(format!("{} cannot be read: {error}", path.display()))),

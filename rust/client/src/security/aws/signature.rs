@@ -17,6 +17,7 @@ pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+
 /// Time, region and service for which a signature is valid.
 #[derive(Debug)]
 pub(crate) struct Scope {

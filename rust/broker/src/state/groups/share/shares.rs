@@ -53,6 +53,22 @@ impl Shares {
         share
     }
 
+    /// Returns the share-partition in its current state, or a rejection if the group has no state for the topic.
+    fn existing(
+        &mut self,
+        group: &str,
+        partition: TopicPartition,
+        log: &PartitionState,
+        settings: &ShareSettings,
+        now: Instant,
+    ) -> Result<&mut SharePartition, Rejection> {
+        if !self.is_initialized(group, partition) {
+            let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            return Err((code, code.description().to_owned()));
+        }
+        Ok(self.current(group, partition, log, settings, now))
+    }
+
     /// Returns true if the group has state for the topic. Without it, nothing is delivered.
     fn is_initialized(&self, group: &str, (topic, _): TopicPartition) -> bool {
         self.initialized.contains(&(group.to_owned(), topic))
@@ -264,12 +280,8 @@ impl State {
         settings: &ShareSettings,
     ) -> Result<(), Rejection> {
         let mut shares = lock(&self.shares);
-        if !shares.is_initialized(group, key) {
-            let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-            return Err((code, code.name().to_owned()));
-        }
         let log = partition.state();
-        shares.current(group, key, &log, settings, Instant::now()).check_all(member, acks, settings)
+        shares.existing(group, key, &log, settings, Instant::now())?.check_all(member, acks, settings)
     }
 
     /// Applies the acknowledgements of one partition, all or none, and wakes the fetches that wait for it. As in Kafka,
@@ -285,12 +297,8 @@ impl State {
         let now = Instant::now();
         {
             let mut shares = lock(&self.shares);
-            if !shares.is_initialized(group, key) {
-                let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-                return Err((code, code.description().to_owned()));
-            }
             let log = partition.state();
-            shares.current(group, key, &log, settings, now).acknowledge(member, acks, now, settings)?;
+            shares.existing(group, key, &log, settings, now)?.acknowledge(member, acks, now, settings)?;
         }
         partition.wake();
         self.share_clock.notify_one();
