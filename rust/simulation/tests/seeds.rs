@@ -54,6 +54,8 @@ const FAILED: &[(World, u64)] = &[
     (World::Quotas, 500827),
     // The embedded broker throttled a request that it answered with an error, without the time in the response.
     (World::Quotas, 501038),
+    // A fetch that exceeded its quota by less than a millisecond had neither records nor a throttle time.
+    (World::Quotas, 730227),
     // Idle consumers with a fetch.max.wait.ms of a millisecond sent more requests than the limit of the simulation.
     (World::Fetch, 82669),
     (World::Logins, 80368),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
 use super::super::acks::Acquired;
@@ -358,4 +359,29 @@ fn renewals_do_not_wait_for_fetches() {
 #[test]
 fn epochs_never_return_to_zero() {
     assert_eq!((next_epoch(1), next_epoch(i32::MAX)), (2, 1));
+}
+
+#[test]
+fn earlier_session_is_closed_unless_the_connection_is_lost() {
+    let mut state = state(&[(1, &[0])]);
+    let opened = |state: &mut State| matches!(step(state, 1), Step::Fetch { epoch: 0, .. });
+    for error in [
+        Error::server(ErrorCode::INVALID_SHARE_SESSION_EPOCH, "ShareFetch"),
+        Error::protocol("broker", "a response that cannot be parsed"),
+    ] {
+        open(&mut state, 1, 1);
+        state.lose_session(1, &error);
+        assert!(matches!(step(&mut state, 1), Step::CloseEarlier), "{error}");
+        state.polls += 1;
+        assert!(opened(&mut state), "{error}");
+    }
+    open(&mut state, 1, 1);
+    state.lose_session(1, &Error::server(ErrorCode::FENCED_MEMBER_EPOCH, "ShareGroupHeartbeat"));
+    state.lose_session(1, &Error::connection("broker", "closed"));
+    state.polls += 1;
+    assert!(opened(&mut state), "the broker has closed the earlier session with the connection");
+    open(&mut state, 1, 1);
+    state.lose_session(1, &Error::server(ErrorCode::SHARE_SESSION_NOT_FOUND, "ShareFetch"));
+    state.polls += 1;
+    assert!(opened(&mut state), "the broker has no session");
 }
